@@ -1,0 +1,1 @@
+//! gguf-fs: a GGUF model file shown as a directory tree.

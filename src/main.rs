@@ -1,0 +1,2 @@
+//! The `gguf-fs` binary.
+fn main() {}
