@@ -1,1 +1,10 @@
 //! gguf-fs: a GGUF model file shown as a directory tree.
+//!
+//! Imports point one way:
+//! `main → cli → mount → fuse → tree → view → model → { source, gguf, ggml }`, and `gguf → ggml`.
+
+pub mod ggml;
+pub mod gguf;
+pub mod model;
+pub mod source;
+pub mod view;
