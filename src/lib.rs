@@ -1,1 +1,3 @@
 //! gguf-fs: a GGUF model file shown as a directory tree.
+
+pub mod ggml;
