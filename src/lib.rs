@@ -1,10 +1,13 @@
 //! gguf-fs: a GGUF model file shown as a directory tree.
 //!
 //! Imports point one way:
-//! `main → cli → mount → fuse → tree → view → model → { source, gguf, ggml }`, and `gguf → ggml`.
+//! `main → cli → mount → fuse → tree → view → model → { source, gguf, ggml }`, and `gguf → ggml`;
+//! `tree` and `view` also use `name`.
 
 pub mod ggml;
 pub mod gguf;
 pub mod model;
+pub mod name;
 pub mod source;
+pub mod tree;
 pub mod view;
