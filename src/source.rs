@@ -53,7 +53,7 @@ pub trait ReadAt {
     /// than `buf.len()` only at the end.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
     /// Size in bytes.
-    fn len(&self) -> u64;
+    fn size(&self) -> u64;
 }
 
 impl ReadAt for [u8] {
@@ -66,8 +66,8 @@ impl ReadAt for [u8] {
         Ok(n)
     }
 
-    fn len(&self) -> u64 {
-        <[u8]>::len(self) as u64
+    fn size(&self) -> u64 {
+        self.len() as u64
     }
 }
 
@@ -137,7 +137,7 @@ impl ReadAt for Shard {
         Ok(done)
     }
 
-    fn len(&self) -> u64 {
+    fn size(&self) -> u64 {
         self.bytes
     }
 }
