@@ -57,7 +57,7 @@ class File:
             return self.string(value)
         if kind == ARRAY:  # an array inside an array: value is (element type, elements)
             return self.value((ARRAY, value[0]), value[1])
-        return self.pack(FORMATS[kind], value)
+        return self.pack(FORMATS[kind], value) if kind in FORMATS else value
 
     def offsets(self):
         """Where each tensor starts, from the start of the data section."""
