@@ -3,8 +3,12 @@
 //! Imports point one way:
 //! `main → cli → mount → fuse → tree → view → model → { source, gguf, ggml }`, and `gguf → ggml`.
 
+pub mod cli;
+pub mod fuse;
 pub mod ggml;
 pub mod gguf;
 pub mod model;
+pub mod mount;
 pub mod source;
+pub mod tree;
 pub mod view;
