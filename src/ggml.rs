@@ -54,20 +54,6 @@ pub struct Type {
     decoders: [Decoder; 4],
 }
 
-/// One row of [`TABLE`]. The block function's own types must agree with the sizes.
-macro_rules! row {
-    ($id:literal, $name:literal, $len:literal, $bytes:literal, $fields:expr, $file:ident::$block:ident) => {
-        Type {
-            id: $id,
-            name: $name,
-            block_len: $len,
-            block_bytes: $bytes,
-            fields: $fields,
-            decoders: decoders!($bytes, $len, $file::$block, $file::$block),
-        }
-    };
-}
-
 /// A block function as whole-slice decoders, one a level.
 macro_rules! decoders {
     ($bytes:literal, $len:literal, $spec:path, $fast:path) => {{
@@ -105,6 +91,23 @@ macro_rules! decoders {
     }};
 }
 
+/// One row of [`TABLE`]. The block function's own types must agree with the sizes.
+macro_rules! row {
+    ($id:literal, $name:literal, $len:literal, $bytes:literal, $fields:expr, $file:ident::$block:ident) => {
+        row!($id, $name, $len, $bytes, $fields, $file::$block, $file::$block)
+    };
+    ($id:literal, $name:literal, $len:literal, $bytes:literal, $fields:expr, $spec:path, $fast:path) => {
+        Type {
+            id: $id,
+            name: $name,
+            block_len: $len,
+            block_bytes: $bytes,
+            fields: $fields,
+            decoders: decoders!($bytes, $len, $spec, $fast),
+        }
+    };
+}
+
 /// Fields of a block that begins with one half.
 const HALF: Option<&[Range<u8>]> = Some(&[0..2]);
 /// A block without multi-byte fields.
@@ -127,20 +130,20 @@ pub static TABLE: [Type; 35] = [
     row!(13, "Q5_K",    256, 176, None, q5_k::q5_k),
     row!(14, "Q6_K",    256, 210, Some(&[208..210]), q6_k::q6_k),
     row!(15, "Q8_K",    256, 292, None, q8::q8_k),
-    row!(16, "IQ2_XXS", 256,  66, None, iq2::iq2_xxs),
-    row!(17, "IQ2_XS",  256,  74, None, iq2::iq2_xs),
-    row!(18, "IQ3_XXS", 256,  98, None, iq3::iq3_xxs),
-    row!(19, "IQ1_S",   256,  50, None, iq1::iq1_s),
+    row!(16, "IQ2_XXS", 256,  66, None, iq2::iq2_xxs, iq2::iq2_xxs_fast),
+    row!(17, "IQ2_XS",  256,  74, None, iq2::iq2_xs, iq2::iq2_xs_fast),
+    row!(18, "IQ3_XXS", 256,  98, None, iq3::iq3_xxs, iq3::iq3_xxs_fast),
+    row!(19, "IQ1_S",   256,  50, None, iq1::iq1_s, iq1::iq1_s_fast),
     row!(20, "IQ4_NL",   32,  18, None, iq4::iq4_nl),
-    row!(21, "IQ3_S",   256, 110, None, iq3::iq3_s),
-    row!(22, "IQ2_S",   256,  82, None, iq2::iq2_s),
+    row!(21, "IQ3_S",   256, 110, None, iq3::iq3_s, iq3::iq3_s_fast),
+    row!(22, "IQ2_S",   256,  82, None, iq2::iq2_s, iq2::iq2_s_fast),
     row!(23, "IQ4_XS",  256, 136, None, iq4::iq4_xs),
     row!(24, "I8",        1,   1, BYTES, plain::i8),
     row!(25, "I16",       1,   2, HALF, plain::i16),
     row!(26, "I32",       1,   4, Some(&[0..4]), plain::i32),
     row!(27, "I64",       1,   8, Some(&[0..8]), plain::i64),
     row!(28, "F64",       1,   8, Some(&[0..8]), plain::f64),
-    row!(29, "IQ1_M",   256,  56, None, iq1::iq1_m),
+    row!(29, "IQ1_M",   256,  56, None, iq1::iq1_m, iq1::iq1_m_fast),
     row!(30, "BF16",      1,   2, HALF, plain::bf16),
     row!(34, "TQ1_0",   256,  54, None, tq::tq1_0),
     row!(35, "TQ2_0",   256,  66, Some(&[64..66]), tq::tq2_0),
@@ -242,12 +245,23 @@ fn blocks<'a, const B: usize, const L: usize>(
 /// The fence costs no instruction. Without it, the compiler unrolls the loop over the lanes of a
 /// group and then vectorises the loop over the groups, with a gather for every byte.
 #[inline(always)]
-fn groups<const L: usize>(y: &mut [f32]) -> impl Iterator<Item = &mut [f32; L]> {
+fn groups<T, const L: usize>(y: &mut [T]) -> impl Iterator<Item = &mut [T; L]> {
     y.as_chunks_mut().0.iter_mut().inspect(|_| {
         if L > 1 {
             compiler_fence(Ordering::SeqCst);
         }
     })
+}
+
+/// `codes` times the scale of their group of `L`: how most types of 256 elements end.
+#[inline(always)]
+fn scale<const L: usize, const G: usize>(scales: &[f32; G], codes: &[i8; 256], y: &mut [f32; 256]) {
+    let codes = codes.as_chunks::<L>().0;
+    for (g, y) in groups::<f32, L>(y).enumerate() {
+        for j in 0..L {
+            y[j] = scales[g] * f32::from(codes[g][j]);
+        }
+    }
 }
 
 /// `N` bytes of a block from `at`. Block functions give constants, so the check goes at compile time.

@@ -30,7 +30,7 @@ pub(super) fn mxfp4(s: impl Simd, b: &[u8; 17], y: &mut [f32; 32]) {
 
 #[inline(always)]
 pub(super) fn nvfp4(s: impl Simd, b: &[u8; 36], y: &mut [f32; 64]) {
-    for (k, y) in groups::<16>(y).enumerate() {
+    for (k, y) in groups::<f32, 16>(y).enumerate() {
         let d = float::ue4m3_half(b[k]);
         let q: &[u8; 8] = bytes(b, 4 + 8 * k);
         let mut codes = [0; 16];

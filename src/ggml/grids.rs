@@ -48,6 +48,21 @@ pub(super) static KSIGNS: [u8; 128] = {
     signs
 };
 
+/// A sign byte as eight bytes: all ones where the sign is negative.
+pub(super) static SIGN_MASKS: [u64; 256] = {
+    let mut masks = [0; 256];
+    let mut signs = 0;
+    while signs < 256 {
+        let mut lane = 0;
+        while lane < 8 {
+            masks[signs] |= ((signs >> lane & 1) as u64 * 255) << (8 * lane);
+            lane += 1;
+        }
+        signs += 1;
+    }
+    masks
+};
+
 /// The code book of IQ2_XXS.
 pub(super) static IQ2_XXS: [u64; 256] = spread8(
     [

@@ -17,18 +17,18 @@
 //! value: ((d * (0.5 + scale)) * 0.25) * row[j], negated where the sign bit j is set
 //! ```
 
-use super::grids::{IQ2_S, IQ2_XS, IQ2_XXS, KSIGNS};
+use super::grids::{IQ2_S, IQ2_XS, IQ2_XXS, KSIGNS, SIGN_MASKS};
 use super::isa::Simd;
-use super::{bytes, groups, u16_at, u32_at};
+use super::{bytes, groups, scale, u16_at, u32_at};
 
 #[inline(always)]
 pub(super) fn iq2_xxs(s: impl Simd, b: &[u8; 66], y: &mut [f32; 256]) {
     let d = s.half(u16_at(b, 0));
-    for (w, y) in groups::<32>(y).enumerate() {
+    for (w, y) in groups::<f32, 32>(y).enumerate() {
         let rows: &[u8; 4] = bytes(b, 2 + 8 * w);
         let word = u32_at(b, 6 + 8 * w);
         let db = (d * (0.5 + (word >> 28) as f32)) * 0.25;
-        for (l, y) in groups::<8>(y).enumerate() {
+        for (l, y) in groups::<f32, 8>(y).enumerate() {
             let signs = KSIGNS[(word >> (7 * l) & 127) as usize];
             group(db, IQ2_XXS[usize::from(rows[l])], signs, y);
         }
@@ -39,10 +39,10 @@ pub(super) fn iq2_xxs(s: impl Simd, b: &[u8; 66], y: &mut [f32; 256]) {
 pub(super) fn iq2_xs(s: impl Simd, b: &[u8; 74], y: &mut [f32; 256]) {
     let d = s.half(u16_at(b, 0));
     let sc: &[u8; 8] = bytes(b, 66);
-    for (w, y) in groups::<32>(y).enumerate() {
-        for (l, y) in groups::<8>(y).enumerate() {
+    for (w, y) in groups::<f32, 32>(y).enumerate() {
+        for (l, y) in groups::<f32, 8>(y).enumerate() {
             let q = usize::from(u16_at(b, 2 + 8 * w + 2 * l));
-            group(scale(d, sc[w], l), IQ2_XS[q & 511], KSIGNS[q >> 9], y);
+            group(db(d, sc[w], l), IQ2_XS[q & 511], KSIGNS[q >> 9], y);
         }
     }
 }
@@ -54,16 +54,16 @@ pub(super) fn iq2_s(s: impl Simd, b: &[u8; 82], y: &mut [f32; 256]) {
     let signs: &[u8; 32] = bytes(b, 34);
     let qh: &[u8; 8] = bytes(b, 66);
     let sc: &[u8; 8] = bytes(b, 74);
-    for (w, y) in groups::<32>(y).enumerate() {
-        for (l, y) in groups::<8>(y).enumerate() {
+    for (w, y) in groups::<f32, 32>(y).enumerate() {
+        for (l, y) in groups::<f32, 8>(y).enumerate() {
             let row = usize::from(q[4 * w + l]) | usize::from(qh[w] >> (2 * l) & 3) << 8;
-            group(scale(d, sc[w], l), IQ2_S[row], signs[4 * w + l], y);
+            group(db(d, sc[w], l), IQ2_S[row], signs[4 * w + l], y);
         }
     }
 }
 
 #[inline(always)]
-fn scale(d: f32, sc: u8, l: usize) -> f32 {
+fn db(d: f32, sc: u8, l: usize) -> f32 {
     (d * (0.5 + f32::from(sc >> (4 * (l / 2)) & 15))) * 0.25
 }
 
@@ -74,4 +74,60 @@ fn group(db: f32, row: u64, signs: u8, y: &mut [f32; 8]) {
         let sign = u32::from(signs >> j) << 31;
         y[j] = f32::from_bits((db * f32::from(row[j])).to_bits() ^ sign);
     }
+}
+
+#[inline(always)]
+pub(super) fn iq2_xxs_fast(s: impl Simd, b: &[u8; 66], y: &mut [f32; 256]) {
+    let d = s.half(u16_at(b, 0));
+    let (mut codes, mut scales) = ([0; 256], [0.0; 8]);
+    for (w, codes) in groups::<i8, 32>(&mut codes).enumerate() {
+        let rows: &[u8; 4] = bytes(b, 2 + 8 * w);
+        let word = u32_at(b, 6 + 8 * w);
+        scales[w] = (d * (0.5 + (word >> 28) as f32)) * 0.25;
+        for (l, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
+            let signs = KSIGNS[(word >> (7 * l) & 127) as usize];
+            *codes = signed(IQ2_XXS[usize::from(rows[l])], signs);
+        }
+    }
+    scale::<32, 8>(&scales, &codes, y);
+}
+
+#[inline(always)]
+pub(super) fn iq2_xs_fast(s: impl Simd, b: &[u8; 74], y: &mut [f32; 256]) {
+    let d = s.half(u16_at(b, 0));
+    let mut codes = [0; 256];
+    for (i, codes) in groups::<i8, 8>(&mut codes).enumerate() {
+        let q = usize::from(u16_at(b, 2 + 2 * i));
+        *codes = signed(IQ2_XS[q & 511], KSIGNS[q >> 9]);
+    }
+    scale::<16, 16>(&dbs(d, bytes(b, 66)), &codes, y);
+}
+
+#[inline(always)]
+pub(super) fn iq2_s_fast(s: impl Simd, b: &[u8; 82], y: &mut [f32; 256]) {
+    let d = s.half(u16_at(b, 0));
+    let q: &[u8; 32] = bytes(b, 2);
+    let signs: &[u8; 32] = bytes(b, 34);
+    let qh: &[u8; 8] = bytes(b, 66);
+    let mut codes = [0; 256];
+    for (w, codes) in groups::<i8, 32>(&mut codes).enumerate() {
+        for (l, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
+            let row = usize::from(q[4 * w + l]) | usize::from(qh[w] >> (2 * l) & 3) << 8;
+            *codes = signed(IQ2_S[row], signs[4 * w + l]);
+        }
+    }
+    scale::<16, 16>(&dbs(d, bytes(b, 74)), &codes, y);
+}
+
+#[inline(always)]
+fn dbs(d: f32, sc: &[u8; 8]) -> [f32; 16] {
+    std::array::from_fn(|g| (d * (0.5 + f32::from(sc[g / 2] >> (4 * (g % 2)) & 15))) * 0.25)
+}
+
+/// The magnitudes of a row with their signs. No magnitude is 0, so no byte carries into the next.
+#[inline(always)]
+pub(super) fn signed(row: u64, signs: u8) -> [i8; 8] {
+    let negative = SIGN_MASKS[usize::from(signs)];
+    let codes = (row ^ negative).wrapping_add(negative & 0x0101_0101_0101_0101);
+    codes.to_le_bytes().map(|code| code as i8)
 }

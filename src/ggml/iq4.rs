@@ -27,7 +27,7 @@ pub(super) fn iq4_xs(s: impl Simd, b: &[u8; 136], y: &mut [f32; 256]) {
     let d = s.half(u16_at(b, 0));
     let high = u16_at(b, 2);
     let low: &[u8; 4] = bytes(b, 4);
-    for (w, y) in groups::<32>(y).enumerate() {
+    for (w, y) in groups::<f32, 32>(y).enumerate() {
         let scale = low[w / 2] >> (4 * (w % 2)) & 15 | ((high >> (2 * w) & 3) << 4) as u8;
         group(s, d * (i32::from(scale) - 32) as f32, bytes(b, 8 + 16 * w), y);
     }

@@ -24,7 +24,7 @@ pub(super) fn q2_k(s: impl Simd, b: &[u8; 84], y: &mut [f32; 256]) {
         a[g] = d * f32::from(scales[g] & 15);
         m[g] = dmin * f32::from(scales[g] >> 4);
     }
-    for (g, y) in groups::<16>(y).enumerate() {
+    for (g, y) in groups::<f32, 16>(y).enumerate() {
         let (n, j, p) = (g / 8, g / 2 % 4, g % 2);
         for l in 0..16 {
             let code = q[32 * n + 16 * p + l] >> (2 * j) & 3;

@@ -11,7 +11,7 @@
 //! ```
 
 use super::isa::Simd;
-use super::{bytes, groups, u16_at};
+use super::{bytes, groups, scale, u16_at};
 
 #[inline(always)]
 pub(super) fn q3_k(s: impl Simd, b: &[u8; 110], y: &mut [f32; 256]) {
@@ -25,12 +25,15 @@ pub(super) fn q3_k(s: impl Simd, b: &[u8; 110], y: &mut [f32; 256]) {
         let high = sc[8 + g % 4] >> (2 * (g / 4)) & 3;
         a[g] = d * (i32::from(low | high << 4) - 32) as f32;
     }
-    for (g, y) in groups::<16>(y).enumerate() {
-        let (n, j, p) = (g / 8, g / 2 % 4, g % 2);
-        for l in 0..16 {
-            let low = q[32 * n + 16 * p + l] >> (2 * j) & 3;
-            let high = hm[16 * p + l] >> (4 * n + j) & 1;
-            y[l] = a[g] * (i32::from(low | high << 2) - 4) as f32;
+    let mut codes = [0; 256];
+    for (n, codes) in groups::<i8, 128>(&mut codes).enumerate() {
+        for l in 0..32 {
+            let (q, h) = (q[32 * n + l], hm[l] >> (4 * n));
+            codes[l] = (q & 3 | (h & 1) << 2) as i8 - 4;
+            codes[32 + l] = (q >> 2 & 3 | (h >> 1 & 1) << 2) as i8 - 4;
+            codes[64 + l] = (q >> 4 & 3 | (h >> 2 & 1) << 2) as i8 - 4;
+            codes[96 + l] = (q >> 6 | (h >> 3 & 1) << 2) as i8 - 4;
         }
     }
+    scale::<16, 16>(&a, &codes, y);
 }

@@ -20,10 +20,11 @@ use super::{bytes, groups, u16_at};
 pub(super) fn q4_k(s: impl Simd, b: &[u8; 144], y: &mut [f32; 256]) {
     let (a, m) = scales(s, bytes(b, 0));
     let q: &[u8; 128] = bytes(b, 16);
-    for (g, y) in groups::<32>(y).enumerate() {
+    for (c, y) in groups::<f32, 64>(y).enumerate() {
         for l in 0..32 {
-            let code = q[32 * (g / 2) + l] >> (4 * (g % 2)) & 15;
-            y[l] = a[g] * f32::from(code) - m[g];
+            let q = q[32 * c + l];
+            y[l] = a[2 * c] * f32::from(q & 15) - m[2 * c];
+            y[32 + l] = a[2 * c + 1] * f32::from(q >> 4) - m[2 * c + 1];
         }
     }
 }

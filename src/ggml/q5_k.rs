@@ -17,10 +17,11 @@ pub(super) fn q5_k(s: impl Simd, b: &[u8; 176], y: &mut [f32; 256]) {
     let (a, m) = q4_k::scales(s, bytes(b, 0));
     let h: &[u8; 32] = bytes(b, 16);
     let q: &[u8; 128] = bytes(b, 48);
-    for (g, y) in groups::<32>(y).enumerate() {
+    for (c, y) in groups::<f32, 64>(y).enumerate() {
         for l in 0..32 {
-            let low = q[32 * (g / 2) + l] >> (4 * (g % 2)) & 15;
-            y[l] = a[g] * f32::from(low | (h[l] >> g & 1) << 4) - m[g];
+            let (q, h) = (q[32 * c + l], h[l] >> (2 * c));
+            y[l] = a[2 * c] * f32::from(q & 15 | (h & 1) << 4) - m[2 * c];
+            y[32 + l] = a[2 * c + 1] * f32::from(q >> 4 | (h >> 1 & 1) << 4) - m[2 * c + 1];
         }
     }
 }

@@ -10,7 +10,7 @@
 //! ```
 
 use super::isa::Simd;
-use super::{bytes, groups, u16_at};
+use super::{bytes, groups, scale, u16_at};
 
 #[inline(always)]
 pub(super) fn q6_k(s: impl Simd, b: &[u8; 210], y: &mut [f32; 256]) {
@@ -18,13 +18,15 @@ pub(super) fn q6_k(s: impl Simd, b: &[u8; 210], y: &mut [f32; 256]) {
     let qh: &[u8; 64] = bytes(b, 128);
     let sc: &[u8; 16] = bytes(b, 192);
     let d = s.half(u16_at(b, 208));
-    for (g, y) in groups::<16>(y).enumerate() {
-        let a = d * f32::from(sc[g] as i8);
-        let (n, r, p) = (g / 8, g / 2 % 4, g % 2);
-        for l in 0..16 {
-            let low = ql[64 * n + 32 * (r % 2) + 16 * p + l] >> (4 * (r / 2)) & 15;
-            let high = qh[32 * n + 16 * p + l] >> (2 * r) & 3;
-            y[l] = a * (i32::from(low | high << 4) - 32) as f32;
+    let mut codes = [0; 256];
+    for (n, codes) in groups::<i8, 128>(&mut codes).enumerate() {
+        for l in 0..32 {
+            let (a, b, high) = (ql[64 * n + l], ql[64 * n + 32 + l], qh[32 * n + l]);
+            codes[l] = (a & 15 | (high & 3) << 4) as i8 - 32;
+            codes[32 + l] = (b & 15 | (high >> 2 & 3) << 4) as i8 - 32;
+            codes[64 + l] = (a >> 4 | (high >> 4 & 3) << 4) as i8 - 32;
+            codes[96 + l] = (b >> 4 | high >> 6 << 4) as i8 - 32;
         }
     }
+    scale::<16, 16>(&sc.map(|sc| d * f32::from(sc as i8)), &codes, y);
 }
