@@ -1,7 +1,8 @@
 //! gguf-fs: a GGUF model file shown as a directory tree.
 //!
 //! Imports point one way:
-//! `main → cli → mount → fuse → tree → view → model → { source, gguf, ggml }`, and `gguf → ggml`.
+//! `main → cli → mount → fuse → tree → view → model → { source, gguf, ggml }`, and `gguf → ggml`;
+//! `tree` and `view` also use `name`.
 
 pub mod cli;
 pub mod fuse;
@@ -9,6 +10,7 @@ pub mod ggml;
 pub mod gguf;
 pub mod model;
 pub mod mount;
+pub mod name;
 pub mod source;
 pub mod tree;
 pub mod view;
