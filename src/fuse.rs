@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
@@ -72,7 +73,6 @@ pub struct Gguf {
     views: Views,
     owner: Owner,
     modified: SystemTime,
-    bytes: u64,
     no_open: bool,
     no_opendir: bool,
 }
@@ -107,13 +107,11 @@ impl Failure {
 }
 
 impl Gguf {
-    /// The tree of `model`.
-    pub fn new(model: Model, owner: Owner) -> Gguf {
-        let tree = Tree::new(&model);
-        let modified = model.modified();
-        let bytes = model.bytes();
+    /// The tree of `model`, with the time of its (first) file.
+    pub fn new(model: Arc<Model>, modified: SystemTime, owner: Owner) -> Gguf {
+        let tree = Tree::new(model.clone());
         let views = Views::new(model);
-        Gguf { tree, views, owner, modified, bytes, no_open: false, no_opendir: false }
+        Gguf { tree, views, owner, modified, no_open: false, no_opendir: false }
     }
 
     fn file(&self, ino: INodeNo) -> Result<File, Failure> {
@@ -153,7 +151,7 @@ impl Gguf {
     }
 
     fn file_attributes(&self, ino: u64, file: File, size: u64) -> FileAttr {
-        let blksize = if self.views.is_text(file) { TEXT_BLOCK } else { DATA_BLOCK };
+        let blksize = if Views::is_text(file) { TEXT_BLOCK } else { DATA_BLOCK };
         let attr = self.attr(ino, FileType::RegularFile, 0o444);
         FileAttr { size, blocks: size.div_ceil(512), blksize, ..attr }
     }
@@ -348,9 +346,8 @@ impl Filesystem for Gguf {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let blocks = self.bytes.div_ceil(u64::from(STATFS_BLOCK));
-        let files = self.tree.files();
-        reply.statfs(blocks, 0, 0, files, 0, STATFS_BLOCK, NAME_MAX, STATFS_BLOCK);
+        let blocks = self.views.model.bytes().div_ceil(u64::from(STATFS_BLOCK));
+        reply.statfs(blocks, 0, 0, 0, 0, STATFS_BLOCK, NAME_MAX, STATFS_BLOCK);
     }
 
     fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fuser::{BackgroundSession, Session, SessionACL};
 use log::warn;
@@ -84,11 +84,10 @@ pub fn run(request: &Request) -> Result<ExitCode, Error> {
 fn mount(request: &Request, ready: Ready) -> Result<(), Error> {
     let signals = Signals::block(request.foreground).map_err(Error::io(&request.mountpoint))?;
     let point = point::check(&request.mountpoint)?;
-    let mut model = Model::open(&request.model, request.lenient)?;
-    let warnings = std::mem::take(&mut model.warnings);
-    let path = model.path().to_owned();
+    let model = Arc::new(Model::open(&request.model, request.lenient)?);
+    let (path, modified) = first_file(&model);
     let options = &request.options;
-    let filesystem = Gguf::new(model, owner(options));
+    let filesystem = Gguf::new(model.clone(), modified, owner(options));
 
     let source = options.fsname.as_deref().unwrap_or(path.as_os_str());
     let device = device::mount(&point, source, options)?;
@@ -97,7 +96,7 @@ fn mount(request: &Request, ready: Ready) -> Result<(), Error> {
     let served = watcher.map_err(io::Error::from).and_then(|watcher| {
         let hold = Arc::new(Hold { attached: attached.clone(), watcher });
         let served = serve(filesystem, device, &hold, signals, || {
-            print_warnings(&path, &warnings);
+            print_warnings(&model);
             ready.report()
         });
         hold.dismiss();
@@ -171,13 +170,23 @@ fn owner(options: &Options) -> Owner {
     }
 }
 
-/// Prints what is odd about the model, one line each.
-pub(crate) fn print_warnings(model: &Path, warnings: &[String]) {
-    let model = shown(model);
-    for warning in warnings.iter().take(MAX_WARNINGS) {
-        warn!("{model}: {warning}");
+/// Absolute path and time of the first file of a model.
+fn first_file(model: &Model) -> (&Path, SystemTime) {
+    match model.source.shards.first() {
+        Some(shard) => (&shard.path, shard.modified),
+        None => (Path::new(""), SystemTime::UNIX_EPOCH),
     }
-    if let Some(more @ 1..) = warnings.len().checked_sub(MAX_WARNINGS) {
-        warn!("{model}: {more} more warnings");
+}
+
+/// Prints what is odd about the model, one line each.
+pub(crate) fn print_warnings(model: &Model) {
+    let path = shown(first_file(model).0);
+    for warning in model.warnings.iter().take(MAX_WARNINGS) {
+        warn!("{path}: {warning}");
+    }
+    let more = model.warnings.len().saturating_sub(MAX_WARNINGS) as u64;
+    let more = more.saturating_add(model.more_warnings);
+    if more > 0 {
+        warn!("{path}: {more} more warnings");
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{Common, Error};
 use crate::model::Model;
@@ -19,9 +20,10 @@ pub(super) struct Opened {
 
 impl Opened {
     pub fn new(path: &Path, common: &Common) -> Result<Opened, Error> {
-        let mut model = Model::open(path, common.lenient).map_err(|e| Error(e.to_string()))?;
-        print_warnings(path, &std::mem::take(&mut model.warnings));
-        let tree = Tree::new(&model);
+        let model = Model::open(path, common.lenient).map_err(|e| Error(e.to_string()))?;
+        let model = Arc::new(model);
+        print_warnings(&model);
+        let tree = Tree::new(model.clone());
         Ok(Opened { tree, views: Views::new(model), model: path.to_owned() })
     }
 
