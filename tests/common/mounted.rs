@@ -1,7 +1,5 @@
 //! The binary driven as a child: a directory of its own, a model in it, a mount, and an end to all of
 //! it whatever the test does.
-#![allow(dead_code)]
-
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -138,8 +136,22 @@ impl Place {
         fs::read(self.path(inside)).unwrap_or_else(|e| panic!("{inside}: {e}"))
     }
 
-    pub fn umount(&self, args: &[&str]) -> Output {
-        output(Command::new("umount").args(args).arg(&self.point))
+    /// Unmounts as this user can.
+    pub fn umount(&self) -> Output {
+        self.unmount(&[])
+    }
+
+    /// Unmounts though files are open.
+    pub fn umount_lazily(&self) -> Output {
+        self.unmount(if is_root() { &["-l"] } else { &["-z"] })
+    }
+
+    fn unmount(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(if is_root() { "umount" } else { "fusermount3" });
+        if !is_root() {
+            command.arg("-u");
+        }
+        output(command.args(args).arg(&self.point))
     }
 
     /// Nothing mounted and no process left, soon.
@@ -151,7 +163,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         for _ in 0..self.mounts() {
-            self.umount(&["-l"]);
+            self.umount_lazily();
         }
         self.signal("KILL");
         let _ = fs::remove_dir_all(&self.dir);
@@ -193,6 +205,18 @@ impl Drop for Foreground {
             let _ = child.wait();
         }
     }
+}
+
+pub fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// Whether this test can do what only root may; says so if not.
+pub fn root_or_left_out(test: &str) -> bool {
+    if !is_root() {
+        eprintln!("LEFT OUT: {test}, which only root can do");
+    }
+    is_root()
 }
 
 pub fn signal(pid: u32, name: &str) {
