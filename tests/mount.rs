@@ -377,6 +377,7 @@ fn as_ordinary_user(place: &Place, script: &str) -> String {
         mount --bind "$dev/fuse" /dev/fuse
         umount -l "$dev"; rmdir "$dev"
         as_user() { setpriv --reuid=65534 --regid=65534 --clear-groups -- "$@"; }
+        mounted() { grep -q " $PWD/user " /proc/self/mountinfo; }
         gguf_fs=$1; mkdir -p user; chown 65534:65534 user
         set +e
     "#;
@@ -398,17 +399,17 @@ fn an_ordinary_user_mounts_and_unmounts_through_fusermount() {
     let said = as_ordinary_user(
         &place,
         r#"
-        unmounted() { for i in $(seq 200); do mountpoint -q user || return 0; sleep .01; done; false; }
+        unmounted() { for i in $(seq 200); do mounted || return 0; sleep .01; done; false; }
         as_user "$gguf_fs" *.gguf user || exit
         findmnt -n -r -o FSTYPE -M "$PWD/user"
         as_user stat -c '%u %g %A' user/info
         as_user cat user/metadata/llama.block_count
         as_user fusermount3 -u user; unmounted && echo unmounted
         as_user "$gguf_fs" -f *.gguf "$PWD/user" &
-        for i in $(seq 200); do mountpoint -q user && break; sleep .01; done
+        for i in $(seq 200); do mounted && break; sleep .01; done
         kill $(pgrep -f "$PWD/user"); wait $!; echo $?
         unmounted && echo unmounted
-        as_user "$gguf_fs" -o auto_unmount *.gguf "$PWD/user"; mountpoint -q user && echo mounted
+        as_user "$gguf_fs" -o auto_unmount *.gguf "$PWD/user"; mounted && echo mounted
         kill -9 $(pgrep -o -f "$PWD/user"); unmounted && echo unmounted
         "#,
     );
@@ -475,10 +476,10 @@ fn a_killed_child_or_parent_leaves_no_mount() {
         printf '#!/bin/sh\nkill -9 $(cut -d" " -f4 /proc/$PPID/stat)\nexec fusermount3 "$@"\n' >kill_parent
         chmod 755 kill_*
         FUSERMOUNT_PATH=$PWD/kill_child as_user "$gguf_fs" *.gguf user 2>&1; echo $?
-        mountpoint -q user || echo nothing
+        mounted || echo nothing
         (FUSERMOUNT_PATH=$PWD/kill_parent as_user "$gguf_fs" *.gguf "$PWD/user") >/dev/null 2>&1; echo $?
         for i in $(seq 200); do pgrep -f "$PWD/user" || break; sleep .01; done >/dev/null
-        mountpoint -q user || echo nothing
+        mounted || echo nothing
         "#,
     );
     let lines: Vec<&str> = said.lines().collect();
