@@ -18,7 +18,6 @@ use std::sync::Arc;
 use crate::gguf::Tensor;
 use crate::model::Model;
 use crate::source::ReadError;
-use text::Count;
 
 /// A file of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,22 +36,37 @@ pub struct TensorView {
     pub name: &'static str,
     /// Whether a tensor has it.
     pub exists: fn(&Model, &Tensor) -> bool,
+    is_text: bool,
     /// Size in bytes.
     size: fn(&Model, &Tensor) -> u64,
     /// The bytes of a range within the size.
-    read: for<'a> fn(
-        &'a Model,
-        &Tensor,
-        Range<u64>,
-        &'a mut Scratch,
-    ) -> Result<&'a [u8], ReadError>,
+    read:
+        for<'a> fn(&'a Model, &Tensor, Range<u64>, &'a mut Scratch) -> Result<&'a [u8], ReadError>,
 }
 
 /// The files in a tensor's directory, in the order of a listing.
 pub const VIEWS: [TensorView; 3] = [
-    TensorView { name: "info", exists: |_, _| true, size: info::size, read: info::read },
-    TensorView { name: "raw", exists: |_, _| true, size: raw::size, read: raw::read },
-    TensorView { name: "f32", exists: Model::has_f32, size: f32::size, read: f32::read },
+    TensorView {
+        name: "info",
+        exists: |_, _| true,
+        is_text: true,
+        size: info::size,
+        read: info::read,
+    },
+    TensorView {
+        name: "raw",
+        exists: |_, _| true,
+        is_text: false,
+        size: raw::size,
+        read: raw::read,
+    },
+    TensorView {
+        name: "f32",
+        exists: Model::has_f32,
+        is_text: false,
+        size: f32::size,
+        read: f32::read,
+    },
 ];
 
 /// Buffers of one thread, reused from read to read: once warm, a read allocates nothing.
@@ -134,7 +148,7 @@ impl Views {
     pub fn is_text(file: File) -> bool {
         match file {
             File::Info | File::Key(_) => true,
-            File::Tensor(_, view) => view == INFO,
+            File::Tensor(_, view) => VIEWS.get(usize::from(view)).is_some_and(|view| view.is_text),
         }
     }
 

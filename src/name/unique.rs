@@ -63,11 +63,7 @@ impl Unique {
     }
 
     /// The entry of a name.
-    pub fn find<'a>(
-        &self,
-        name: &[u8],
-        label: impl Fn(u32, u32) -> Cow<'a, [u8]>,
-    ) -> Option<u32> {
+    pub fn find<'a>(&self, name: &[u8], label: impl Fn(u32, u32) -> Cow<'a, [u8]>) -> Option<u32> {
         let same = |&entry: &u32| *label(entry, self.ordinals.of(entry)) == *name;
         self.table.find(self.hasher.hash_one(name), same).copied()
     }

@@ -2,13 +2,16 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
-use super::text::Sink;
-use super::{f32, quote};
+use super::text::{Count, Sink};
+use super::{Scratch, f32, part, quote};
 use crate::ggml;
+use crate::gguf::split::ShardName;
 use crate::gguf::{Endian, Oddity, Tensor, TensorType};
 use crate::model::Model;
+use crate::source::ReadError;
 
 /// How fields are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +134,7 @@ pub fn tensor<S: Sink>(model: &Model, tensor: &Tensor, style: Style, out: &mut S
         TensorType::Unknown(_) => fields.text("block", b"unknown"),
     }
     if model.source.shards.len() > 1 {
-        fields.number("shard", shard_number(tensor));
+        fields.number("shard", shard_number(model, tensor));
     }
     fields.number("offset", tensor.offset);
     fields.number("file_offset", model.file_offset(tensor));
@@ -145,9 +148,12 @@ pub fn tensor<S: Sink>(model: &Model, tensor: &Tensor, style: Style, out: &mut S
     }
 }
 
-/// Number of the shard that holds a tensor, from 1 as in the shards' file names.
-pub fn shard_number(tensor: &Tensor) -> u32 {
-    u32::from(tensor.shard) + 1
+/// Number of the shard that holds a tensor, from 1 as in the shards' file names: some may be missing
+/// from a damaged set.
+pub fn shard_number(model: &Model, tensor: &Tensor) -> u32 {
+    let file = model.source.shards.get(usize::from(tensor.shard));
+    file.and_then(|file| ShardName::parse(file.path.file_name()?))
+        .map_or(u32::from(tensor.shard) + 1, |name| name.number)
 }
 
 /// The type's name, or the id of one without a known layout.

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::text::{self, Count, Lazy, Sink, Text, Window};
 use super::value::{Cursor, Renderer, Style, scalar};
-use super::{Scratch, clamp};
-use crate::gguf::{Array, Layout, Value, ValueType};
+use super::{Scratch, clamp, part};
+use crate::gguf::{Array, Layout, Value};
 use crate::model::Model;
 use crate::source::ReadError;
 

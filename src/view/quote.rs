@@ -7,7 +7,9 @@ use super::text::Sink;
 /// character that may be incomplete (at most 3 bytes).
 pub fn json<S: Sink>(bytes: &[u8], more: bool, out: &mut S) -> usize {
     // Without an early exit, so that it vectorises: nearly all strings are plain.
-    if !bytes.iter().fold(false, |any, b| any | !matches!(b, b' '..=b'~') | matches!(b, b'"' | b'\\'))
+    if !bytes
+        .iter()
+        .fold(false, |any, b| any | !matches!(b, b' '..=b'~') | matches!(b, b'"' | b'\\'))
     {
         out.bytes(bytes);
         return bytes.len();
