@@ -1,7 +1,31 @@
 //! The header of one GGUF file, parsed and checked: every validation rule of the format lives here.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use crate::ggml;
+mod cursor;
+mod error;
+mod extents;
+mod foreign;
+mod index;
+mod infos;
+mod metadata;
+mod printable;
+pub mod split;
+mod tensor;
+
+mod value;
+
+pub use error::{Error, Place, Rule};
+pub use index::{INDEX_BUDGET, Index};
+pub use printable::Printable;
+pub use tensor::{Oddity, Tensor, TensorType};
+pub use value::{Array, KeyValue, Span, Value, ValueType};
+
+use crate::source::ReadAt;
+use cursor::Cursor;
+use extents::Extents;
+
+/// Largest file that is read, 4 EiB: so that sums of offsets and sizes stay in range.
+const MAX_FILE: u64 = 1 << 62;
 
 /// Byte order of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,13 +45,11 @@ pub struct Layout {
     pub endian: Endian,
 }
 
-/// A run of bytes of the file, absolute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Offset of the first byte from the start of the file.
-    pub offset: u64,
-    /// Length in bytes.
-    pub len: u64,
+impl Layout {
+    /// Bytes of a count or of the length of a string or array: 4 in version 1, else 8.
+    pub fn length_bytes(self) -> usize {
+        if self.version == 1 { 4 } else { 8 }
+    }
 }
 
 /// A name held in the header's arena; see [`Header::name`].
@@ -37,114 +59,120 @@ pub struct Name {
     pub(crate) len: u32,
 }
 
-/// Type of a metadata value, with the format's ids.
-#[allow(missing_docs)]
+impl Name {
+    /// Its bytes in the arena it was read into.
+    pub(crate) fn of(self, names: &[u8]) -> &[u8] {
+        let start = self.start as usize;
+        names.get(start..start + self.len as usize).unwrap_or_default()
+    }
+}
+
+/// What the head of one file says of the whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ValueType {
-    U8 = 0,
-    I8 = 1,
-    U16 = 2,
-    I16 = 3,
-    U32 = 4,
-    I32 = 5,
-    F32 = 6,
-    Bool = 7,
-    String = 8,
-    Array = 9,
-    U64 = 10,
-    I64 = 11,
-    F64 = 12,
+pub struct ShardHeader {
+    /// Version and byte order.
+    pub layout: Layout,
+    /// `general.alignment`, bytes.
+    pub alignment: u64,
+    /// End of the tensor infos rounded up to the alignment: where offsets count from. In a damaged
+    /// file (lenient only) where that is unknown, a place past the end of the file.
+    pub data_offset: u64,
 }
 
-/// A metadata value: scalars by value, strings and arrays as where they are in the file.
-#[allow(missing_docs)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
-    U8(u8),
-    I8(i8),
-    U16(u16),
-    I16(i16),
-    U32(u32),
-    I32(i32),
-    F32(f32),
-    Bool(bool),
-    /// The string's bytes, without its length.
-    String(Span),
-    Array(Array),
-    U64(u64),
-    I64(i64),
-    F64(f64),
+/// The header of one file.
+#[derive(Debug)]
+pub struct Header {
+    /// Version, byte order, alignment and start of the data.
+    pub shard: ShardHeader,
+    /// Metadata, tensors, names and warnings.
+    pub index: Index,
 }
 
-/// An array value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Array {
-    /// Type of the elements ([`ValueType::Array`] for a nested one).
-    pub element: ValueType,
-    /// Number of elements.
-    pub len: u64,
-    /// The elements' bytes: after the element type and the count, to the end of the last element.
-    pub span: Span,
+/// Parses and checks the header of one file, by itself.
+///
+/// # Errors
+/// The first rule that the file breaks. If `lenient`, what is before the damage is returned with a
+/// warning for each problem, unless it is not a GGUF file at all.
+pub fn parse<R: ReadAt + ?Sized>(file: &R, lenient: bool) -> Result<Header, Error> {
+    let mut index = Index::default();
+    let shard = parse_shard(file, lenient, 0, &mut index)?;
+    index.mark_companions();
+    Ok(Header { shard, index })
 }
 
-/// One metadata entry.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct KeyValue {
-    /// The key, see [`Header::name`].
-    pub key: Name,
-    /// Its value.
-    pub value: Value,
+/// Parses the header of one file of a model, adding to what the files before it hold. `shard` is its
+/// number in the model.
+///
+/// # Errors
+/// As [`parse`]; the index is then of no further use.
+pub(crate) fn parse_shard<R: ReadAt + ?Sized>(
+    file: &R,
+    lenient: bool,
+    shard: u16,
+    index: &mut Index,
+) -> Result<ShardHeader, Error> {
+    let at_header = |offset| move |rule| Error { place: Place::Header, offset, rule };
+    let size = file.size();
+    let mut cursor = Cursor::new(file);
+    let layout = layout(file, &mut cursor).map_err(at_header(0))?;
+    cursor.set_layout(layout);
+    let tensors = cursor.count("the tensor count").map_err(at_header(8))?;
+    let keys = cursor.count("the metadata key count").map_err(at_header(16))?;
+    let counts_fit = |keys: u64, tensors: u64, left: u64| {
+        let length = layout.length_bytes() as u128;
+        // An empty name and a one-byte value; an empty name, no dims, type and offset.
+        let least = u128::from(keys) * (length + 5) + u128::from(tensors) * (length + 16);
+        if least <= left.into() { Ok(()) } else { Err(Rule::Counts { keys, tensors, least, left }) }
+    };
+    let offset = cursor.position();
+    if let Err(rule) = counts_fit(keys, tensors, cursor.left()) {
+        index.tolerate(lenient, at_header(offset)(rule))?;
+    }
+
+    let alignment = metadata::read(&mut cursor, keys, lenient, index)?;
+    let known = alignment.unwrap_or(metadata::DEFAULT_ALIGNMENT);
+    let rounded = |end: u64| end.checked_next_multiple_of(known).unwrap_or(end);
+    let mut header = ShardHeader { layout, alignment: known, data_offset: 0 };
+    if alignment.is_none() {
+        index.warn(|| "the tensors cannot be located and are left out".into());
+        return Ok(ShardHeader { data_offset: rounded(size), ..header });
+    }
+    let first = index.tensors.len();
+    let whole = infos::read(&mut cursor, tensors, shard, lenient, index)?;
+    header.data_offset = rounded(if whole { cursor.position() } else { size });
+    let extents = Extents { header: &header, file: size, first, lenient };
+    if whole {
+        extents.settle(index)?
+    } else {
+        extents.give_up(index)
+    }
+    Ok(header)
 }
 
-/// Type of a tensor: one this build can size (and mostly decode), or just the id.
-#[derive(Clone, Copy, Debug)]
-pub enum TensorType {
-    /// A row of the type table.
-    Known(&'static ggml::Type),
-    /// An id this build does not know, a retired one, or an ambiguous one that does not fit.
-    Unknown(u32),
-}
-
-/// One tensor info.
-#[derive(Clone, Copy, Debug)]
-pub struct Tensor {
-    /// Name, see [`Header::name`].
-    pub name: Name,
-    /// Where its dims are in the header's list; see [`Header::dims`].
-    pub(crate) dims_start: u32,
-    /// Number of dimensions, 0 to 16.
-    pub(crate) n_dims: u8,
-    /// Which shard holds it (0 without shards).
-    pub shard: u16,
-    /// What `info` has to remark.
-    pub oddity: Oddity,
-    /// Type of its blocks.
-    pub ty: TensorType,
-    /// Product of dims: elements.
-    pub elements: u64,
-    /// Offset in the data section of its shard, bytes.
-    pub offset: u64,
-    /// Size in bytes; for an unknown type up to the next tensor or the end of the file.
-    pub raw_bytes: u64,
-}
-
-/// Oddities of a tensor, as a set of flags.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Oddity(pub u8);
-
-impl Oddity {
-    /// Its data overlaps another tensor's.
-    pub const OVERLAP: Oddity = Oddity(1);
-    /// Its offset misses the alignment.
-    pub const MISALIGNED: Oddity = Oddity(2);
-    /// Bytes of it are not in the file (lenient only).
-    pub const MISSING: Oddity = Oddity(4);
-    /// A companion `.scale` tensor exists that `f32` does not apply (NVFP4).
-    pub const COMPANION: Oddity = Oddity(8);
-
-    /// Whether every flag of `other` is set.
-    pub fn has(self, other: Oddity) -> bool {
-        self.0 & other.0 == other.0
+/// Magic and version.
+fn layout<R: ReadAt + ?Sized>(file: &R, cursor: &mut Cursor<'_, R>) -> Result<Layout, Rule> {
+    let size = file.size();
+    if size == 0 {
+        return Err(Rule::Empty);
+    }
+    if size > MAX_FILE {
+        return Err(Rule::FileSize { size, most: MAX_FILE });
+    }
+    let mut head = [0; foreign::HEAD];
+    let got = file.read_at(0, &mut head)?;
+    let head = head.get(..got).unwrap_or_default();
+    if !head.starts_with(b"GGUF") && !b"GGUF".starts_with(head) {
+        let magic = head.iter().take(4).copied().collect();
+        return Err(Rule::Magic { magic, looks_like: foreign::looks_like(head) });
+    }
+    cursor.skip(4, "the magic")?;
+    let bytes = cursor.bytes("the version")?;
+    let (version, endian) = match u32::from_le_bytes(bytes) {
+        version if version & 0xffff == 0 => (u32::from_be_bytes(bytes), Endian::Big),
+        version => (version, Endian::Little),
+    };
+    match version {
+        1..=3 => Ok(Layout { version, endian }),
+        _ => Err(Rule::Version { version }),
     }
 }

@@ -98,7 +98,9 @@ impl Shard {
             .open(path)?;
         let meta = file.metadata()?;
         if !meta.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            let kind = if meta.is_dir() { "is a directory" } else { "is a pipe or a device" };
+            let message = format!("{kind}, not a regular file");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let bytes = meta.size();
         // SAFETY: the mapping is private to this module and its bytes are never read in user space:
@@ -167,8 +169,8 @@ impl Source {
     ) -> Result<&'a mut [u8], ReadError> {
         let file = self.shard(shard)?;
         let missing = || ReadError::Missing { end: range.end, file: file.bytes };
-        let len = range.end.checked_sub(range.start).ok_or_else(missing)?;
-        if range.end > file.bytes {
+        let len = range.end.saturating_sub(range.start);
+        if range.end > file.bytes && len > 0 {
             return Err(missing());
         }
         let len = usize::try_from(len).map_err(|_| missing())?;
@@ -187,13 +189,13 @@ impl Source {
     /// for each time, because the tail of the last page reads as zeros once the file has shrunk.
     pub fn mapped(&self, shard: u16, range: Range<u64>) -> Result<&[u8], ReadError> {
         let file = self.shard(shard)?;
+        if range.is_empty() {
+            return Ok(&[]);
+        }
         let now = file.file.metadata()?.size();
         let missing = || ReadError::Missing { end: range.end, file: now };
         if range.end > now.min(file.bytes) {
             return Err(missing());
-        }
-        if range.is_empty() {
-            return Ok(&[]);
         }
         let start = usize::try_from(range.start).map_err(|_| missing())?;
         let end = usize::try_from(range.end).map_err(|_| missing())?;

@@ -23,9 +23,9 @@ pub struct Error {
 pub enum Place {
     /// Magic, version and counts.
     Header,
-    /// A metadata entry: its position, and its key once that is read.
+    /// A metadata entry: its position from 0, and its key where that is read and not empty.
     Key(u64, Option<Box<[u8]>>),
-    /// A tensor info: its position, and its name once that is read.
+    /// A tensor info: its position from 0, and its name where that is read and not empty.
     Tensor(u64, Option<Box<[u8]>>),
 }
 
@@ -37,43 +37,105 @@ pub enum Rule {
     Io(io::Error),
     Empty,
     /// The first four bytes must be `GGUF`.
-    Magic { magic: Box<[u8]>, looks_like: Option<String> },
-    Version { version: u32 },
+    Magic {
+        magic: Box<[u8]>,
+        looks_like: Option<String>,
+    },
+    Version {
+        version: u32,
+    },
     /// Sums of an offset and a size must not overflow.
-    FileSize { size: u64, most: u64 },
+    FileSize {
+        size: u64,
+        most: u64,
+    },
     /// The file must not end inside a field.
-    Ends { part: &'static str, needs: u64, left: u64 },
+    Ends {
+        part: &'static str,
+        needs: u64,
+        left: u64,
+    },
     /// What the counts announce must fit in the rest of the file.
-    Counts { keys: u64, tensors: u64, least: u128, left: u64 },
+    Counts {
+        keys: u64,
+        tensors: u64,
+        least: u128,
+        left: u64,
+    },
     /// What a length announces must fit in the rest of the file.
-    Length { part: &'static str, bytes: u128, left: u64 },
-    NameLength { len: u64, most: u64 },
-    ValueType { id: u32 },
-    ElementType { id: u32 },
-    Nesting { most: u32 },
-    AlignmentType { found: ValueType },
-    Alignment { found: u32 },
+    Length {
+        part: &'static str,
+        bytes: u128,
+        left: u64,
+    },
+    NameLength {
+        len: u64,
+        most: u64,
+    },
+    ValueType {
+        id: u32,
+    },
+    ElementType {
+        id: u32,
+    },
+    Nesting {
+        most: u32,
+    },
+    AlignmentType {
+        found: ValueType,
+    },
+    Alignment {
+        found: u32,
+    },
     /// `general.alignment` twice must say the same.
-    AlignmentTwice { first: u32, second: u32 },
+    AlignmentTwice {
+        first: u32,
+        second: u32,
+    },
     /// Reading a header must come to an end.
-    Walk { limit: u64 },
+    Walk {
+        limit: u64,
+    },
     /// What is kept in memory of the header is bounded.
-    Budget { limit: usize },
-    Dimensions { found: u32, most: u32 },
-    Dimension { axis: u32, dim: u64 },
+    Budget {
+        limit: usize,
+    },
+    Dimensions {
+        found: u32,
+        most: u32,
+    },
+    Dimension {
+        axis: u32,
+        dim: u64,
+    },
     /// The product of the dims must be a number of elements.
     Elements,
     /// The size of the float view must be a file size.
-    FloatSize { elements: u64 },
+    FloatSize {
+        elements: u64,
+    },
     /// A row must be whole blocks.
-    Row { row: u64, block: u32, ty: &'static str },
+    Row {
+        row: u64,
+        block: u32,
+        ty: &'static str,
+    },
     /// No file reaches this far.
-    Beyond { offset: u64, bytes: u64 },
+    Beyond {
+        offset: u64,
+        bytes: u64,
+    },
     /// All bytes of a tensor must be in the file. `missing` counts from the end of the file to the
     /// end of the last tensor.
-    Incomplete { end: u64, file: u64, missing: u64 },
+    Incomplete {
+        end: u64,
+        file: u64,
+        missing: u64,
+    },
     /// A name must be in one shard only.
-    TwoShards { shard: u16 },
+    TwoShards {
+        shard: u16,
+    },
 }
 
 impl From<io::Error> for Rule {
@@ -87,23 +149,17 @@ impl Error {
     pub fn lenient_helps(&self) -> bool {
         !matches!(self.place, Place::Header) || matches!(self.rule, Rule::Counts { .. })
     }
-
-    /// The message without the hint to `--lenient`.
-    pub(crate) fn message(&self) -> String {
-        match (&self.place, &self.rule) {
-            (Place::Header, rule) => rule.to_string(),
-            (place, rule @ (Rule::Incomplete { .. } | Rule::TwoShards { .. })) => {
-                format!("{place} {rule}")
-            }
-            (place, rule) => format!("{place} (at byte {}): {rule}", self.offset),
-        }
-    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message())?;
-        if self.lenient_helps() { f.write_str("; --lenient mounts what is intact") } else { Ok(()) }
+        match (&self.place, &self.rule) {
+            (Place::Header, rule) => write!(f, "{rule}"),
+            (place, rule @ (Rule::Incomplete { .. } | Rule::TwoShards { .. })) => {
+                write!(f, "{place} {rule}")
+            }
+            (place, rule) => write!(f, "{place} (at byte {}): {rule}", self.offset),
+        }
     }
 }
 
@@ -121,9 +177,9 @@ impl fmt::Display for Place {
         match self {
             Place::Header => f.write_str("header"),
             Place::Key(_, Some(key)) => write!(f, "key {}", Printable(key)),
-            Place::Key(position, None) => write!(f, "key number {position}"),
+            Place::Key(position, None) => write!(f, "key number {}", position + 1),
             Place::Tensor(_, Some(name)) => write!(f, "tensor {}", Printable(name)),
-            Place::Tensor(position, None) => write!(f, "tensor number {position}"),
+            Place::Tensor(position, None) => write!(f, "tensor number {}", position + 1),
         }
     }
 }
@@ -156,7 +212,7 @@ impl fmt::Display for Rule {
                  least, but the file ends after {left} (truncated or damaged)"
             ),
             Rule::Length { part, bytes, left } => {
-                write!(f, "a length of {bytes} bytes for its {part}, but the file ends after {left}")
+                write!(f, "its {part} takes {bytes} bytes, but the file ends after {left}")
             }
             Rule::NameLength { len, most } => {
                 write!(f, "its name is {len} bytes long; at most {most} are read")
@@ -176,7 +232,10 @@ impl fmt::Display for Rule {
                 write!(f, "a duplicate key with another alignment, {second} after {first}")
             }
             Rule::Walk { limit } => {
-                write!(f, "the header is longer than {limit} bytes even without what can be skipped")
+                write!(
+                    f,
+                    "the header is longer than {limit} bytes even without what can be skipped"
+                )
             }
             Rule::Budget { limit } => {
                 write!(f, "keys and tensors up to here already take {limit} bytes of memory")
@@ -201,7 +260,7 @@ impl fmt::Display for Rule {
             }
             Rule::Incomplete { end, file, missing } => write!(
                 f,
-                "needs bytes up to {end}, file has {file}: {missing} bytes are missing at its end \
+                "needs bytes up to {end}, file has {file}: truncated, {missing} bytes are missing \
                  (an incomplete download?)"
             ),
             Rule::TwoShards { shard } => write!(f, "is in shard {} too", u32::from(*shard) + 1),

@@ -2,11 +2,13 @@
 //! not in the file, gaps, overlaps, order and alignment.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::error::{Error, Place, Rule};
 use super::index::{Index, MAX_WARNINGS};
 use super::printable::Printable;
-use super::{Oddity, ShardHeader, Tensor, TensorType};
+use super::{Name, Oddity, ShardHeader, Tensor, TensorType};
+use crate::ggml;
 
 /// The id of `Q2_0`: 64 elements in 18 bytes.
 const Q2_0: u32 = 42;
@@ -46,6 +48,16 @@ impl Extents<'_> {
         Ok(())
     }
 
+    /// Where the data start is unknown: no tensor has any byte.
+    pub(super) fn give_up(&self, index: &mut Index) {
+        let tensors = index.tensors.get_mut(self.first..).unwrap_or_default();
+        let count = tensors.len();
+        for tensor in tensors.iter_mut().filter(|t| t.elements > 0) {
+            tensor.oddity |= Oddity::MISSING;
+        }
+        index.warn(|| format!("the bytes of {count} tensors cannot be located"));
+    }
+
     /// Where a run of bytes ends once it is padded.
     fn padded(&self, end: u64) -> u64 {
         end.checked_next_multiple_of(self.header.alignment).unwrap_or(u64::MAX)
@@ -64,7 +76,9 @@ impl Extents<'_> {
                 next = here;
                 here = Some(tensor.offset);
             }
-            if let TensorType::Known(ty) = tensor.ty && has_several_layouts(ty.id) {
+            if let TensorType::Known(ty) = tensor.ty
+                && has_several_layouts(ty.id)
+            {
                 match next {
                     None => last.push(at),
                     Some(next) if next == self.padded(tensor.end()) => {}
@@ -106,15 +120,10 @@ impl Extents<'_> {
             }
             tensor.oddity |= Oddity::MISSING;
             let (end, name) = (file_end(tensor), tensor.name);
-            let missing = whole - self.file;
-            let error = Error {
-                place: Place::Tensor(
-                    (position - self.first) as u64,
-                    Some(index.name(name).into()),
-                ),
-                offset: self.header.data_offset,
-                rule: Rule::Incomplete { end, file: self.file, missing },
-            };
+            let rule = Rule::Incomplete { end, file: self.file, missing: whole - self.file };
+            let name = Some(index.name(name).into());
+            let place = Place::Tensor((position - self.first) as u64, name);
+            let error = Error { place, offset: self.header.data_offset, rule };
             index.tolerate(self.lenient, error)?;
         }
         Ok(())
@@ -132,16 +141,15 @@ impl Extents<'_> {
         }
         for (id, (first, count)) in ids {
             let name = index.tensors.get(first).map(|t| index.name(t.name)).unwrap_or_default();
-            let why = if has_several_layouts(id) {
-                "in a layout that its size does not tell"
-            } else {
-                "which this version does not know"
+            let why = match ggml::retired(id) {
+                _ if has_several_layouts(id) => "in another layout than the usual one".into(),
+                Some(retired) => format!("retired ({retired})"),
+                None => "unknown to this version".into(),
             };
             let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-            let warning = format!(
-                "tensor {}{more}: type {id}, {why}; only the raw bytes are shown",
-                Printable(name)
-            );
+            let name = Printable(name);
+            let warning =
+                format!("tensor {name}{more}: type {id}, {why}; only raw bytes are shown");
             index.warn(|| warning);
         }
     }
@@ -189,4 +197,9 @@ impl Extents<'_> {
             }
         }
     }
+}
+
+fn warn(index: &mut Index, name: Name, what: fmt::Arguments<'_>) {
+    let warning = format!("tensor {}: {what}", Printable(index.name(name)));
+    index.warn(|| warning);
 }

@@ -47,7 +47,9 @@ pub(super) fn looks_like(head: &[u8]) -> Option<String> {
     let lower: Vec<u8> = text.iter().take(16).map(u8::to_ascii_lowercase).collect();
     let html: [&[u8]; 5] = [b"<!doctype", b"<html", b"<head", b"<body", b"<?xml"];
     if html.iter().any(|tag| lower.starts_with(tag)) {
-        return Some("an HTML page, such as a login or error page saved under the model's name".into());
+        return Some(
+            "an HTML page, such as a login or error page saved under the model's name".into(),
+        );
     }
     if text.starts_with(b"{") || text.starts_with(b"[") {
         return Some("JSON text".into());

@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::error::{Error, Rule};
-use super::{KeyValue, Name, Tensor};
+use super::{KeyValue, Name, Oddity, Tensor, TensorType};
 
 /// Most bytes of memory for the index of one model. It holds 200,000 tensors with names of 40 bytes
 /// and 100,000 keys with room to spare; the largest models known have a few thousand of each.
@@ -18,7 +18,7 @@ pub const INDEX_BUDGET: usize = 40 << 20;
 const OVERHEAD: usize = 24;
 
 /// Most warnings kept; a hostile file could bring about millions. The rest is counted.
-const MAX_WARNINGS: usize = 100;
+pub(super) const MAX_WARNINGS: usize = 100;
 
 /// The headers of a model's files as one.
 #[derive(Debug, Default)]
@@ -44,7 +44,35 @@ impl Index {
         name.of(&self.names)
     }
 
-    pub(super) fn warn(&mut self, warning: impl FnOnce() -> String) {
+    /// Dims of a tensor in the file's order, innermost first.
+    pub fn dims(&self, tensor: &Tensor) -> &[u64] {
+        tensor.dims_of(&self.dims)
+    }
+
+    /// Marks the NVFP4 tensors that have a companion with the scale that their blocks leave out:
+    /// `x.scale` beside `x.weight` (or beside `x`).
+    pub(crate) fn mark_companions(&mut self) {
+        let Index { tensors, names, by_name, .. } = &*self;
+        let name_of = |p: usize| tensors.get(p).map_or(&[][..], |tensor| tensor.name.of(names));
+        let has_companion = |tensor: &Tensor| {
+            let name = tensor.name.of(names);
+            let stem = name.strip_suffix(b".weight").unwrap_or(name);
+            by_name.find(&[stem, b".scale"].concat(), name_of).is_some()
+        };
+        let nvfp4 = |t: &Tensor| matches!(t.ty, TensorType::Known(ty) if ty.name == "NVFP4");
+        let marked: Vec<u32> = (0..)
+            .zip(tensors)
+            .filter(|(_, tensor)| nvfp4(tensor) && has_companion(tensor))
+            .map(|(position, _)| position)
+            .collect();
+        for position in marked {
+            if let Some(tensor) = self.tensors.get_mut(position as usize) {
+                tensor.oddity |= Oddity::COMPANION;
+            }
+        }
+    }
+
+    pub(crate) fn warn(&mut self, warning: impl FnOnce() -> String) {
         if self.warnings.len() < MAX_WARNINGS {
             self.warnings.push(warning());
         } else {
@@ -57,7 +85,7 @@ impl Index {
         if !lenient {
             return Err(error);
         }
-        self.warn(|| error.message());
+        self.warn(|| error.to_string());
         Ok(())
     }
 
