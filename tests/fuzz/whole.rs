@@ -6,6 +6,7 @@ use std::ffi::CString;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use gguf_fs::model::{Model, OpenError};
 use gguf_fs::tree::{Node, Tree};
@@ -29,7 +30,8 @@ pub fn open(bytes: &[u8], lenient: bool) -> Result<Model, OpenError> {
 /// Walks and reads everything. `random` gives a number below its argument. Only a lenient model may
 /// have bytes that cannot be read.
 pub fn check(model: Model, lenient: bool, random: &mut impl FnMut(u64) -> u64) {
-    let tree = Tree::new(&model);
+    let model = Arc::new(model);
+    let tree = Tree::new(model.clone());
     let mut reader = Reader { views: Views::new(model), scratch: Scratch::default(), lenient };
     let mut seen = HashSet::from([ROOT]);
     let mut directories = vec![ROOT];
