@@ -52,10 +52,7 @@ impl Isa {
             match Isa::ALL.into_iter().find(|isa| name == isa.name()) {
                 Some(isa) => isa.min(Isa::best()),
                 None => {
-                    log::warn!(
-                        "GGUF_FS_ISA: no such level {name:?}, using {}",
-                        Isa::best().name()
-                    );
+                    log::warn!("GGUF_FS_ISA: no such level {name:?}, using {}", Isa::best().name());
                     Isa::best()
                 }
             }
@@ -87,10 +84,10 @@ fn detect() -> Isa {
 
 /// The operations of a level that plain loops do not compile to.
 pub(super) trait Simd: Copy {
-    /// An IEEE half, widened.
+    /// An IEEE half, widened: a scale of a block.
     fn half(self, bits: u16) -> f32;
-    /// Sixteen little-endian halves, widened.
-    fn halves(self, bytes: &[u8; 32]) -> [f32; 16];
+    /// An IEEE half, widened: one of a row of them, for the vectoriser to take together.
+    fn half_lane(self, bits: u16) -> f32;
     /// `table[code]` of sixteen codes, each at most 15.
     fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16];
 }
@@ -106,9 +103,8 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn halves(self, bytes: &[u8; 32]) -> [f32; 16] {
-        let (halves, _) = bytes.as_chunks();
-        std::array::from_fn(|i| float::half(u16::from_le_bytes(halves[i])))
+    fn half_lane(self, bits: u16) -> f32 {
+        float::half(bits)
     }
 
     #[inline(always)]
@@ -122,7 +118,8 @@ pub(super) use x86::{Avx2, Avx512};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use std::arch::x86_64::*;
+    use std::arch::asm;
+    use std::arch::x86_64::{_mm_cvtph_ps, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_shuffle_epi8};
     use std::mem::transmute;
 
     use super::Simd;
@@ -156,17 +153,24 @@ mod x86 {
     impl Simd for Avx2 {
         #[inline(always)]
         fn half(self, bits: u16) -> f32 {
-            // SAFETY: `self` proves F16C.
-            unsafe { _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits)))) }
+            let value: f32;
+            // SAFETY: `self` proves F16C; the instructions touch these two registers only.
+            unsafe {
+                asm!(
+                    "vmovd {value}, {bits:e}",
+                    "vcvtph2ps {value}, {value}",
+                    bits = in(reg) u32::from(bits),
+                    value = lateout(xmm_reg) value,
+                    options(pure, nomem, nostack, preserves_flags),
+                );
+            }
+            value
         }
 
         #[inline(always)]
-        fn halves(self, bytes: &[u8; 32]) -> [f32; 16] {
-            // SAFETY: `self` proves AVX and F16C; arrays and vectors of one size have no invalid bits.
-            unsafe {
-                let [low, high]: [__m128i; 2] = transmute(*bytes);
-                transmute([_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)])
-            }
+        fn half_lane(self, bits: u16) -> f32 {
+            // SAFETY: `self` proves F16C.
+            unsafe { _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits)))) }
         }
 
         #[inline(always)]
@@ -183,9 +187,8 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn halves(self, bytes: &[u8; 32]) -> [f32; 16] {
-            // SAFETY: `self` proves AVX-512 F; arrays and vectors of one size have no invalid bits.
-            unsafe { transmute(_mm512_cvtph_ps(transmute(*bytes))) }
+        fn half_lane(self, bits: u16) -> f32 {
+            Avx2(()).half_lane(bits)
         }
 
         #[inline(always)]
