@@ -12,12 +12,14 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, LockOwner, MountOption,
     OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEntry, Request,
 };
+
+use crate::common::mounted::{is_root, wait_until};
 
 /// Tells the process started again what it is for: directory, mountpoint and file of rules.
 const VARIABLES: [&str; 3] = ["FAULTY_FS_DIRECTORY", "FAULTY_FS_MOUNTPOINT", "FAULTY_FS_RULES"];
@@ -60,11 +62,8 @@ impl FaultyFs {
         let faulty = FaultyFs { child, mountpoint: mountpoint.into(), rules: rules.into() };
         let device = |path: &Path| fs::metadata(path).map(|m| m.dev()).ok();
         let outside = device(mountpoint.parent().unwrap());
-        let end = Instant::now() + Duration::from_secs(10);
-        while device(mountpoint).is_none_or(|inside| Some(inside) == outside) {
-            assert!(Instant::now() < end, "the filesystem with faults did not come up");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let up = wait_until(|| device(mountpoint).is_some_and(|inside| Some(inside) != outside));
+        assert!(up, "the filesystem with faults does not come up (is /dev/fuse usable here?)");
         faulty
     }
 
@@ -89,7 +88,8 @@ impl FaultyFs {
 
 impl Drop for FaultyFs {
     fn drop(&mut self) {
-        let _ = nix::mount::umount2(&self.mountpoint, nix::mount::MntFlags::MNT_DETACH);
+        let unmount: &[&str] = if is_root() { &["umount", "-l"] } else { &["fusermount3", "-uz"] };
+        let _ = Command::new(unmount[0]).args(&unmount[1..]).arg(&self.mountpoint).status();
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
