@@ -425,10 +425,11 @@ fn a_model_inside_a_mounted_model_is_mounted_too() {
     place.mounted(&[]);
     check_all(&place, &inner);
     // The outer daemon dies: the inner one has nothing to read, but lives and can be unmounted.
-    outer.signal("KILL");
-    assert!(wait_until(|| outer.daemons().is_empty()));
     let path = place.path("tensors/late/f32");
     forget_pages(&path);
+    forget_pages(&place.model);
+    outer.signal("KILL");
+    assert!(wait_until(|| outer.daemons().is_empty()));
     assert!(is_eio(pread(&path, READ_AHEAD, 4)));
     assert_eq!(place.read("metadata/llama.block_count"), b"2\n");
     assert!(place.umount().status.success());

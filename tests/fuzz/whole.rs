@@ -22,7 +22,8 @@ const ROOT: u64 = 1;
 /// Opens bytes as `Model::open` opens a file that holds them.
 pub fn open(bytes: &[u8], lenient: bool) -> Result<Model, OpenError> {
     let name = CString::new("model.gguf").unwrap();
-    let mut file = std::fs::File::from(memfd_create(name.as_c_str(), MFdFlags::MFD_CLOEXEC).unwrap());
+    let mut file =
+        std::fs::File::from(memfd_create(name.as_c_str(), MFdFlags::MFD_CLOEXEC).unwrap());
     file.write_all(bytes).unwrap();
     Model::open(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())), lenient)
 }
@@ -106,11 +107,8 @@ impl Reader {
         if let Some(whole) = &whole {
             assert_eq!(whole.len() as u64, size, "{file:?}");
         }
-        let mut windows = vec![(0, 1), (size, 1), (size.saturating_sub(1), 4096), (1 << 62, 1)];
-        windows.extend([(u64::MAX, 4096), (0, 0), (size / 2, 4096)]);
-        for _ in 0..3 {
-            windows.push((random(size.saturating_add(2)), random(5000)));
-        }
+        let mut windows = vec![(0, 1), (size, 1), (size.saturating_sub(1), 4096)];
+        windows.extend([(u64::MAX, 4096), (random(size.saturating_add(2)), random(5000))]);
         for (offset, len) in windows {
             let Some(bytes) = self.read(file, offset, len) else { continue };
             let expected = len.min(size.saturating_sub(offset));
