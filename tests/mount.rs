@@ -205,7 +205,11 @@ fn an_aborted_connection_leaves_no_dead_mount() {
     let control = Path::new("/sys/fs/fuse/connections").join(minor).join("abort");
     let mounted_here = !control.exists() && {
         let mut mount = Command::new("mount");
-        mount.args(["-t", "fusectl", "none", "/sys/fs/fuse/connections"]).status().unwrap().success()
+        mount
+            .args(["-t", "fusectl", "none", "/sys/fs/fuse/connections"])
+            .status()
+            .unwrap()
+            .success()
     };
     fs::write(&control, "1").unwrap();
     if mounted_here {
@@ -222,7 +226,8 @@ fn a_dead_mount_is_named_with_the_command_that_clears_it() {
     place.signal("KILL");
     assert!(wait_until(|| place.daemons().is_empty()));
     let said = one_line(&place.mount(&[]));
-    let (before, command) = said.trim_end().split_once("; run: ").unwrap_or_else(|| panic!("{said}"));
+    let (before, command) =
+        said.trim_end().split_once("; run: ").unwrap_or_else(|| panic!("{said}"));
     assert!(before.contains("Transport endpoint is not connected"), "{said}");
     stdout(Command::new("sh").args(["-c", command]));
     assert!(!place.is_mounted());
@@ -295,7 +300,8 @@ fn a_failure_in_the_background_is_one_line_and_leaves_no_process() {
 fn the_options_of_fstab_are_taken_and_an_unknown_one_is_named() {
     let place = base();
     let generic = "ro,noauto,nofail,user,nosuid,nodev,noexec,_netdev,x-systemd.automount,noatime";
-    for args in [&["-o", generic][..], &["-o", "rw,dev,suid", "-o", "exec,atime,relatime,defaults"]] {
+    for args in [&["-o", generic][..], &["-o", "rw,dev,suid", "-o", "exec,atime,relatime,defaults"]]
+    {
         place.mounted(args);
         assert!(place.umount().status.success());
         assert!(place.is_clean());
@@ -413,7 +419,8 @@ fn an_ordinary_user_mounts_and_unmounts_through_fusermount() {
         kill -9 $(pgrep -o -f "$PWD/user"); unmounted && echo unmounted
         "#,
     );
-    let expected = "fuse.gguf-fs\n65534 65534 -r--r--r--\n2\nunmounted\n0\nunmounted\nmounted\nunmounted\n";
+    let expected =
+        "fuse.gguf-fs\n65534 65534 -r--r--r--\n2\nunmounted\n0\nunmounted\nmounted\nunmounted\n";
     assert_eq!(said, expected);
 }
 
@@ -456,7 +463,9 @@ fn without_the_device_the_error_says_what_to_do() {
     );
     let lines: Vec<&str> = said.lines().collect();
     let [missing, "1"] = lines[..] else { panic!("{said}") };
-    for hint in ["gguf-fs: /dev/fuse: No such file", "--device /dev/fuse", "modprobe", "gguf-fs cat"] {
+    for hint in
+        ["gguf-fs: /dev/fuse: No such file", "--device /dev/fuse", "modprobe", "gguf-fs cat"]
+    {
         assert!(missing.contains(hint), "{missing}");
     }
 }

@@ -88,9 +88,8 @@ pub(super) fn iq1_m_fast(s: impl Simd, b: &[u8; 56], y: &mut [f32; 256]) {
             *codes = eighths(row, nibble & 8 != 0);
         }
     }
-    let scales = std::array::from_fn(|i| {
-        d * f32::from(2 * (sc[i / 4] >> (3 * (i % 4)) & 7) + 1) * 0.125
-    });
+    let scales =
+        std::array::from_fn(|i| d * f32::from(2 * (sc[i / 4] >> (3 * (i % 4)) & 7) + 1) * 0.125);
     scale::<16, 16>(&scales, &codes, y);
 }
 

@@ -15,8 +15,8 @@
 //! ```
 
 use super::grids::{IQ3_S, IQ3_XXS, KSIGNS};
-use super::isa::Simd;
 use super::iq2::signed;
+use super::isa::Simd;
 use super::{bytes, groups, scale, u16_at, u32_at};
 
 #[inline(always)]

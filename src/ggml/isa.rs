@@ -52,10 +52,7 @@ impl Isa {
             match Isa::ALL.into_iter().find(|isa| name == isa.name()) {
                 Some(isa) => isa.min(Isa::best()),
                 None => {
-                    log::warn!(
-                        "GGUF_FS_ISA: no such level {name:?}, using {}",
-                        Isa::best().name()
-                    );
+                    log::warn!("GGUF_FS_ISA: no such level {name:?}, using {}", Isa::best().name());
                     Isa::best()
                 }
             }

@@ -52,6 +52,13 @@ impl Place {
         place
     }
 
+    /// With a model that is somewhere else.
+    pub fn of(model: &Path) -> Place {
+        let mut place = Place::new(b"");
+        place.model = model.to_owned();
+        place
+    }
+
     /// `gguf-fs ARGS` in this directory, to its end.
     pub fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Output {
         output(Command::new(PROGRAM).args(args).current_dir(&self.dir))
