@@ -50,7 +50,7 @@ pub enum Problem {
     /// It cannot be opened.
     Io(io::Error),
     /// Its header breaks a rule.
-    Header(gguf::Error),
+    Header(Box<gguf::Error>),
     /// A shard cannot be opened beside the others.
     Shard {
         number: u32,

@@ -212,10 +212,7 @@ impl fmt::Display for Rule {
                  least, but the file ends after {left} (truncated or damaged)"
             ),
             Rule::Length { part, bytes, left } => {
-                write!(
-                    f,
-                    "a length of {bytes} bytes for its {part}, but the file ends after {left}"
-                )
+                write!(f, "its {part} takes {bytes} bytes, but the file ends after {left}")
             }
             Rule::NameLength { len, most } => {
                 write!(f, "its name is {len} bytes long; at most {most} are read")
@@ -263,7 +260,7 @@ impl fmt::Display for Rule {
             }
             Rule::Incomplete { end, file, missing } => write!(
                 f,
-                "needs bytes up to {end}, file has {file}: {missing} bytes are missing at its end \
+                "needs bytes up to {end}, file has {file}: truncated, {missing} bytes are missing \
                  (an incomplete download?)"
             ),
             Rule::TwoShards { shard } => write!(f, "is in shard {} too", u32::from(*shard) + 1),

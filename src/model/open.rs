@@ -139,7 +139,7 @@ impl Opening {
         let number = self.shards.len() as u16;
         let kept = self.index.metadata.len();
         let header = parse_shard(&shard, self.lenient, number, &mut self.index)
-            .map_err(|error| OpenError::new(path, Problem::Header(error)))?;
+            .map_err(|error| OpenError::new(path, Problem::Header(error.into())))?;
         let keys = SplitKeys::of(&self.index, self.index.metadata.get(kept..).unwrap_or_default());
         if number > 0 {
             self.index.metadata.truncate(kept);
