@@ -3,3 +3,6 @@
 
 pub mod corpus;
 pub mod gguf_builder;
+pub mod opened;
+pub mod random;
+pub mod temp;
