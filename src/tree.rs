@@ -9,9 +9,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::gguf::Tensor;
 use crate::model::Model;
 use crate::name::{self, Unique};
-use crate::gguf::Tensor;
 use crate::view::{File, MODEL_VIEWS, NPY as NPY_VIEW, TensorView, VIEWS};
 
 /// The inode number of the root.
@@ -166,9 +166,7 @@ impl Tree {
                 let view = VIEWS.get(usize::from(view));
                 Cow::Borrowed(view.map_or("", |view| view.name).as_bytes())
             }
-            Some(Place::Npy(tensor)) => {
-                self.npy_name(tensor, self.long_npy.ordinals.of(tensor))
-            }
+            Some(Place::Npy(tensor)) => self.npy_name(tensor, self.long_npy.ordinals.of(tensor)),
         }
     }
 

@@ -109,12 +109,8 @@ pub struct TensorView {
     /// Exact size, bytes.
     size: fn(&Model, &Tensor) -> u64,
     /// The bytes of a range within the size.
-    read: for<'a> fn(
-        &'a Model,
-        &Tensor,
-        Range<u64>,
-        &'a mut Scratch,
-    ) -> Result<&'a [u8], ReadError>,
+    read:
+        for<'a> fn(&'a Model, &Tensor, Range<u64>, &'a mut Scratch) -> Result<&'a [u8], ReadError>,
 }
 
 /// The files in a tensor's directory, in the order of a listing.
@@ -227,9 +223,7 @@ impl Views {
         match file {
             File::Model(view) => model_view(view).is_some_and(|view| view.is_text),
             File::Key(_) => true,
-            File::Tensor(_, view) => {
-                VIEWS.get(usize::from(view)).is_some_and(|view| view.is_text)
-            }
+            File::Tensor(_, view) => VIEWS.get(usize::from(view)).is_some_and(|view| view.is_text),
             File::Npy(_) => NPY.is_text,
         }
     }

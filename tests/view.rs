@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 
 use common::corpus::{self, sha256};
-use common::gguf_builder::{F16, F32, GgufBuilder, NVFP4, Q4_0, Q4_K, Q8_0, Val};
+use common::gguf_builder::{F16, F32, GgufBuilder, NVFP4, Q4_0, Q4_K, Q5_0, Q8_0, Val};
 use common::opened::Opened;
 use common::random::Random;
 use gguf_fs::view::{File, Scratch, Views};
@@ -45,9 +45,13 @@ fn check_reads(opened: &Opened, path: &[u8], file: File, random: &mut Random) {
     assert_eq!(views.cheap_size(file), Some(size), "after a scan");
 }
 
+/// Checks all files, of thousands a random part.
 fn check_all_reads(opened: &Opened, random: &mut Random) {
-    for (path, file) in opened.files() {
-        check_reads(opened, &path, file, random);
+    let files = opened.files();
+    for (path, file) in &files {
+        if random.below(files.len() as u64) < 400 {
+            check_reads(opened, path, *file, random);
+        }
     }
 }
 
@@ -244,16 +248,16 @@ fn a_name_that_yaml_would_misread_is_quoted() {
 
 #[test]
 fn a_big_endian_type_without_a_defined_form_has_no_floats_and_says_so() {
-    let sample = corpus::valid().into_iter().find(|s| s.path.ends_with("be_v3.gguf")).unwrap();
-    let opened = Opened::new(&sample.path);
-    let mut without = 0;
-    for name in opened.names("tensors") {
-        if !opened.names(&format!("tensors/{name}")).contains(&"f32".into()) {
-            assert!(line(&opened, &name, "note").contains("big-endian"));
-            without += 1;
-        }
-    }
-    assert!(without > 0);
+    let opened = Opened::built(
+        &GgufBuilder::new()
+            .big_endian()
+            .tensor("swapped", F32, &[1], &1.5f32.to_be_bytes())
+            .tensor("undefined", Q5_0, &[32], &[0; 22]),
+    );
+    assert_eq!(opened.bytes("tensors/swapped/f32"), 1.5f32.to_le_bytes());
+    assert_eq!(opened.bytes("tensors/swapped/raw"), 1.5f32.to_be_bytes());
+    assert_eq!(opened.names("tensors/undefined"), ["info", "raw"]);
+    assert!(line(&opened, "undefined", "note").contains("big-endian"));
     assert!(opened.text("info").contains("\nendianness: big\n"));
 }
 

@@ -10,8 +10,8 @@ use std::ops::Range;
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use half::{bf16, f16};
 
-pub use header::State;
 use header::Header;
+pub use header::State;
 
 use super::text::Lazy;
 use super::{Scratch, Views, clamp, f32, part, raw};
@@ -46,7 +46,13 @@ pub struct Format {
 pub static FORMATS: [Format; 3] = [
     Format { dtype: "F32", bytes: 4, same: 0, round: None, index: |v| &v.safetensors[0] },
     Format { dtype: "F16", bytes: 2, same: 1, round: Some(to_f16), index: |v| &v.safetensors[1] },
-    Format { dtype: "BF16", bytes: 2, same: 30, round: Some(to_bf16), index: |v| &v.safetensors[2] },
+    Format {
+        dtype: "BF16",
+        bytes: 2,
+        same: 30,
+        round: Some(to_bf16),
+        index: |v| &v.safetensors[2],
+    },
 ];
 
 fn to_f16(floats: &[f32], out: &mut [u16]) {
