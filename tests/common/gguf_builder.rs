@@ -4,6 +4,7 @@
 pub const F32: u32 = 0;
 pub const F16: u32 = 1;
 pub const Q4_0: u32 = 2;
+pub const Q5_0: u32 = 6;
 pub const Q8_0: u32 = 8;
 pub const Q4_K: u32 = 12;
 pub const I8: u32 = 24;
