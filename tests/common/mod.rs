@@ -3,3 +3,4 @@
 
 pub mod corpus;
 pub mod gguf_builder;
+pub mod temp;
