@@ -14,8 +14,7 @@
 use super::isa::Simd;
 use super::{bytes, groups, u16_at};
 
-const VALUES: [i8; 16] =
-    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+const VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 #[inline(always)]
 pub(super) fn iq4_nl(s: impl Simd, b: &[u8; 18], y: &mut [f32; 32]) {

@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use super::float;
+use super::{float, grids};
 
 /// The levels a decoder is compiled for, from the specification to the widest.
 ///
@@ -20,7 +20,7 @@ pub enum Isa {
     Portable,
     /// x86-64 with AVX2, F16C and BMI.
     Avx2,
-    /// x86-64 with AVX-512 F, BW, DQ, VL and VBMI, on top of the former.
+    /// x86-64 with AVX-512 F, BW, DQ and VL, on top of the former.
     Avx512,
 }
 
@@ -52,10 +52,7 @@ impl Isa {
             match Isa::ALL.into_iter().find(|isa| name == isa.name()) {
                 Some(isa) => isa.min(Isa::best()),
                 None => {
-                    log::warn!(
-                        "GGUF_FS_ISA: no such level {name:?}, using {}",
-                        Isa::best().name()
-                    );
+                    log::warn!("GGUF_FS_ISA: no such level {name:?}, using {}", Isa::best().name());
                     Isa::best()
                 }
             }
@@ -68,12 +65,7 @@ fn detect() -> Isa {
     use std::arch::is_x86_feature_detected as has;
     if !(has!("avx2") && has!("f16c") && has!("bmi1") && has!("bmi2")) {
         Isa::Portable
-    } else if has!("avx512f")
-        && has!("avx512bw")
-        && has!("avx512dq")
-        && has!("avx512vl")
-        && has!("avx512vbmi")
-    {
+    } else if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
         Isa::Avx512
     } else {
         Isa::Avx2
@@ -87,12 +79,14 @@ fn detect() -> Isa {
 
 /// The operations of a level that plain loops do not compile to.
 pub(super) trait Simd: Copy {
-    /// An IEEE half, widened.
+    /// An IEEE half, widened: a scale of a block.
     fn half(self, bits: u16) -> f32;
-    /// Sixteen little-endian halves, widened.
-    fn halves(self, bytes: &[u8; 32]) -> [f32; 16];
+    /// An IEEE half, widened: one of a row of them, for the vectoriser to take together.
+    fn half_lane(self, bits: u16) -> f32;
     /// `table[code]` of sixteen codes, each at most 15.
     fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16];
+    /// `values`, negated where the lane's bit of `signs` is set.
+    fn negate(self, values: &[i8; 64], signs: u64) -> [i8; 64];
 }
 
 /// The compilation target's own instructions.
@@ -106,14 +100,24 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn halves(self, bytes: &[u8; 32]) -> [f32; 16] {
-        let (halves, _) = bytes.as_chunks();
-        std::array::from_fn(|i| float::half(u16::from_le_bytes(halves[i])))
+    fn half_lane(self, bits: u16) -> f32 {
+        float::half(bits)
     }
 
     #[inline(always)]
     fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16] {
         codes.map(|code| table[usize::from(code & 15)])
+    }
+
+    #[inline(always)]
+    fn negate(self, values: &[i8; 64], signs: u64) -> [i8; 64] {
+        let masks = signs.to_le_bytes().map(|signs| grids::SIGN_MASKS[usize::from(signs)]);
+        let masks = masks.as_flattened();
+        let mut lanes = [0; 64];
+        for j in 0..64 {
+            lanes[j] = (values[j] ^ masks[j]) - masks[j];
+        }
+        lanes
     }
 }
 
@@ -122,16 +126,17 @@ pub(super) use x86::{Avx2, Avx512};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use std::arch::asm;
     use std::arch::x86_64::*;
     use std::mem::transmute;
 
-    use super::Simd;
+    use super::{Portable, Simd};
 
     /// Proof of AVX2 and F16C.
     #[derive(Clone, Copy)]
     pub(in super::super) struct Avx2(());
 
-    /// Proof of AVX-512 F, BW, DQ, VL and VBMI.
+    /// Proof of AVX-512 F, BW, DQ and VL.
     #[derive(Clone, Copy)]
     pub(in super::super) struct Avx512(());
 
@@ -144,9 +149,7 @@ mod x86 {
     }
 
     impl Avx512 {
-        #[target_feature(
-            enable = "avx2,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi"
-        )]
+        #[target_feature(enable = "avx2,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
         #[inline]
         pub(in super::super) fn new() -> Self {
             Self(())
@@ -156,23 +159,39 @@ mod x86 {
     impl Simd for Avx2 {
         #[inline(always)]
         fn half(self, bits: u16) -> f32 {
+            let value: f32;
+            // SAFETY: `self` proves F16C; the instructions touch these two registers only.
+            unsafe {
+                asm!(
+                    "vmovd {value}, {bits:e}",
+                    "vcvtph2ps {value}, {value}",
+                    bits = in(reg) u32::from(bits),
+                    value = lateout(xmm_reg) value,
+                    options(pure, nomem, nostack, preserves_flags),
+                );
+            }
+            value
+        }
+
+        #[inline(always)]
+        fn half_lane(self, bits: u16) -> f32 {
             // SAFETY: `self` proves F16C.
             unsafe { _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits)))) }
         }
 
         #[inline(always)]
-        fn halves(self, bytes: &[u8; 32]) -> [f32; 16] {
-            // SAFETY: `self` proves AVX and F16C; arrays and vectors of one size have no invalid bits.
+        fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16] {
+            // SAFETY: `self` proves SSSE3; arrays and vectors of one size have no invalid bits.
             unsafe {
-                let [low, high]: [__m128i; 2] = transmute(*bytes);
-                transmute([_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)])
+                let table = transmute::<[i8; 16], __m128i>(*table);
+                let codes = transmute::<[u8; 16], __m128i>(codes);
+                transmute::<__m128i, [i8; 16]>(_mm_shuffle_epi8(table, codes))
             }
         }
 
         #[inline(always)]
-        fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16] {
-            // SAFETY: `self` proves SSSE3; arrays and vectors of one size have no invalid bits.
-            unsafe { transmute(_mm_shuffle_epi8(transmute(*table), transmute(codes))) }
+        fn negate(self, values: &[i8; 64], signs: u64) -> [i8; 64] {
+            Portable.negate(values, signs)
         }
     }
 
@@ -183,14 +202,23 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn halves(self, bytes: &[u8; 32]) -> [f32; 16] {
-            // SAFETY: `self` proves AVX-512 F; arrays and vectors of one size have no invalid bits.
-            unsafe { transmute(_mm512_cvtph_ps(transmute(*bytes))) }
+        fn half_lane(self, bits: u16) -> f32 {
+            Avx2(()).half_lane(bits)
         }
 
         #[inline(always)]
         fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16] {
             Avx2(()).lookup(table, codes)
+        }
+
+        #[inline(always)]
+        fn negate(self, values: &[i8; 64], signs: u64) -> [i8; 64] {
+            // SAFETY: `self` proves AVX-512 BW; arrays and vectors of one size have no invalid bits.
+            unsafe {
+                let values = transmute::<[i8; 64], __m512i>(*values);
+                let negated = _mm512_mask_sub_epi8(values, signs, _mm512_setzero_si512(), values);
+                transmute::<__m512i, [i8; 64]>(negated)
+            }
         }
     }
 }

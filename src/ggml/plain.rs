@@ -35,5 +35,5 @@ pub(super) fn bf16(_: impl Simd, b: &[u8; 2], y: &mut [f32; 1]) {
 /// F16: an IEEE half.
 #[inline(always)]
 pub(super) fn f16(s: impl Simd, b: &[u8; 2], y: &mut [f32; 1]) {
-    y[0] = s.half(u16::from_le_bytes(*b));
+    y[0] = s.half_lane(u16::from_le_bytes(*b));
 }
