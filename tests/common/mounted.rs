@@ -6,8 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use super::temp::TempDir;
 
 /// How long anything may take that a test waits for.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,6 +30,7 @@ pub fn wait_until(mut done: impl FnMut() -> bool) -> bool {
 
 /// A directory with a mountpoint `mnt` and a model, both gone afterwards.
 pub struct Place {
+    _temp: TempDir,
     pub dir: PathBuf,
     pub model: PathBuf,
     pub point: PathBuf,
@@ -41,14 +43,19 @@ impl Place {
     }
 
     pub fn named(name: &OsStr, model: &[u8]) -> Place {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().canonicalize().unwrap();
-        let dir = dir.join(format!("gguf-fs-test-{}-{number}", std::process::id()));
-        fs::create_dir(&dir).unwrap();
-        let place = Place { model: dir.join(name), point: dir.join("mnt"), dir };
+        let temp = TempDir::new();
+        // As /proc/self/mountinfo has it.
+        let dir = temp.path().canonicalize().unwrap();
+        let place = Place { _temp: temp, model: dir.join(name), point: dir.join("mnt"), dir };
         fs::create_dir(&place.point).unwrap();
         fs::write(&place.model, model).unwrap();
+        place
+    }
+
+    /// With a model that is somewhere else.
+    pub fn of(model: &Path) -> Place {
+        let mut place = Place::new(b"");
+        place.model = model.to_owned();
         place
     }
 
@@ -166,7 +173,6 @@ impl Drop for Place {
             self.umount_lazily();
         }
         self.signal("KILL");
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
