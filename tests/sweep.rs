@@ -18,20 +18,17 @@ use common::gguf_builder::{F32, GgufBuilder, I8, NVFP4, Q2_0, Q4_K, Q8_0, Val};
 const MEMORY: usize = 8 << 20;
 
 /// What numbers of headers are set to, cut to the width of the field.
-const EDGES: [u64; 17] = [
+const EDGES: [u64; 14] = [
     0,
     1,
-    2,
     17,
     0xFFFF,
     (1 << 31) - 1,
     1 << 31,
     (1 << 32) - 1,
     1 << 32,
-    (1 << 32) + 1,
     1 << 40,
     1 << 61,
-    (1 << 62) - 1,
     1 << 62,
     (1 << 63) - 1,
     1 << 63,
