@@ -3,43 +3,25 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 
 use common::corpus::{self, bytes, sha256};
+use common::temp::TempDir;
 use gguf_fs::gguf::{Array, Endian, Layout, Printable, Span, TensorType, Value, ValueType};
 use gguf_fs::model::Model;
 use serde_json::Value as Json;
 
 /// Opens the one file of a sample, a shard too as if it stood alone.
 fn open(path: &Path, lenient: bool) -> Result<Model, String> {
-    let alone;
-    let path = if path.file_name().unwrap().to_string_lossy().contains("-of-") {
-        alone = Alone::new(path);
-        &alone.link
+    let name = path.file_name().unwrap().to_string_lossy();
+    let folder = TempDir::new();
+    let path = if name.contains("-of-") {
+        folder.file(name.replace("-of-", "_of_"), &fs::read(path).unwrap())
     } else {
-        path
+        path.into()
     };
-    Model::open(path, lenient).map_err(|e| e.to_string())
-}
-
-/// A shard under a name that does not show it: a copy in a temporary folder.
-struct Alone {
-    link: PathBuf,
-}
-
-impl Alone {
-    fn new(path: &Path) -> Alone {
-        let name = path.file_name().unwrap().to_string_lossy().replace("-of-", "_of_");
-        let link = std::env::temp_dir().join(format!("gguf-fs-{}-{name}", std::process::id()));
-        std::fs::copy(path, &link).unwrap();
-        Alone { link }
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.link);
-    }
+    Model::open(&path, lenient).map_err(|e| e.to_string())
 }
 
 fn file_bytes(model: &Model, span: Span) -> Vec<u8> {

@@ -52,9 +52,8 @@ pub(super) fn iq1_m(s: impl Simd, b: &[u8; 56], y: &mut [f32; 256]) {
 #[inline(always)]
 fn group(dl: f32, row: usize, down: bool, y: &mut [f32; 8]) {
     let delta = if down { -0.125 } else { 0.125 };
-    let row = IQ1_S[row].to_le_bytes();
     for j in 0..8 {
-        y[j] = dl * (f32::from(row[j] as i8) + delta);
+        y[j] = dl * (f32::from(IQ1_S[row][j]) + delta);
     }
 }
 
@@ -105,16 +104,14 @@ fn eighths(row: usize, down: bool) -> [i8; 8] {
 
 /// The code book with each byte as `8 * entry + 128`.
 static IQ1_S_TIMES_8: [u64; 2048] = {
-    let mut rows = IQ1_S;
+    let mut rows = [0; 2048];
     let mut i = 0;
     while i < rows.len() {
-        let mut bytes = rows[i].to_le_bytes();
         let mut lane = 0;
         while lane < 8 {
-            bytes[lane] = (bytes[lane] as i8 * 8) as u8 ^ 128;
+            rows[i] |= ((8 * IQ1_S[i][lane] as i64 + 128) as u64) << (8 * lane);
             lane += 1;
         }
-        rows[i] = u64::from_le_bytes(bytes);
         i += 1;
     }
     rows

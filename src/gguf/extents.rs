@@ -188,7 +188,7 @@ impl Extents<'_> {
                 let other = index.tensors.get(other).map(|t| index.name(t.name));
                 let other = Printable(other.unwrap_or_default()).to_string();
                 warn(index, name, format_args!("offset {offset} overlaps tensor {other}"));
-            } else if offset > self.padded(free) {
+            } else if offset - offset % self.header.alignment > self.padded(free) {
                 let gap = offset - self.padded(free);
                 warn(index, name, format_args!("offset {offset} leaves a gap of {gap} bytes"));
             }

@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use super::clamp;
 use super::number::Number;
 use crate::gguf::Endian;
 use crate::source::{ReadError, Source};
@@ -175,7 +176,7 @@ pub fn render<T: Text>(
 #[derive(Debug)]
 pub struct Index<S> {
     /// Length of the text, bytes.
-    pub size: u64,
+    size: u64,
     /// Offsets in the text with the state there, ascending; the first is the start.
     points: Vec<(u64, S)>,
     /// Where the last read ended: a reader that goes on from there need not go back.
@@ -209,10 +210,7 @@ impl<S: Copy> Index<S> {
     }
 
     /// Renders the bytes `range` of the text, which must be within its size, as a part of `out`.
-    ///
-    /// # Errors
-    /// As [`Text::step`], and where the text has become shorter than it was measured.
-    pub fn read<'a, T: Text<State = S>>(
+    fn read<'a, T: Text<State = S>>(
         &self,
         text: &T,
         range: Range<u64>,
@@ -252,8 +250,41 @@ impl<S: Copy> Lazy<S> {
         self.index.get().map(|index| index.size)
     }
 
+    /// Size of the text, bytes.
+    ///
+    /// # Errors
+    /// As [`Text::step`].
+    pub fn size<T: Text<State = S>>(&self, text: &T, source: &Source) -> Result<u64, ReadError> {
+        match self.known_size() {
+            Some(size) => Ok(size),
+            None => Ok(self.get(text, &mut Window::new(source, &mut Vec::new()))?.size),
+        }
+    }
+
+    /// The bytes `range` of the text, as far as it goes: a part of `out`, rendered with `buf` for the
+    /// model's bytes.
+    ///
+    /// # Errors
+    /// As [`Text::step`], and where the text has become shorter than it was measured.
+    pub fn read<'a, T: Text<State = S>>(
+        &self,
+        text: &T,
+        range: Range<u64>,
+        source: &Source,
+        buf: &mut Vec<u8>,
+        out: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], ReadError> {
+        let mut window = Window::new(source, buf);
+        let index = self.get(text, &mut window)?;
+        let range = clamp(range, index.size);
+        if range.is_empty() {
+            return Ok(&[]);
+        }
+        index.read(text, range, &mut window, out)
+    }
+
     /// The index, built by the first that asks while others wait.
-    pub fn get<T: Text<State = S>>(
+    fn get<T: Text<State = S>>(
         &self,
         text: &T,
         window: &mut Window<'_>,
