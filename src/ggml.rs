@@ -264,6 +264,22 @@ fn scale<const L: usize, const G: usize>(scales: &[f32; G], codes: &[i8; 256], y
     }
 }
 
+/// As [`scale`], minus the minimum of the group.
+#[inline(always)]
+fn scale_min<const L: usize, const G: usize>(
+    scales: &[f32; G],
+    minima: &[f32; G],
+    codes: &[u8; 256],
+    y: &mut [f32; 256],
+) {
+    let codes = codes.as_chunks::<L>().0;
+    for (g, y) in groups::<f32, L>(y).enumerate() {
+        for j in 0..L {
+            y[j] = scales[g] * f32::from(codes[g][j]) - minima[g];
+        }
+    }
+}
+
 /// `N` bytes of a block from `at`. Block functions give constants, so the check goes at compile time.
 #[inline(always)]
 fn bytes<const N: usize>(b: &[u8], at: usize) -> &[u8; N] {
