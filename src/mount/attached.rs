@@ -7,8 +7,8 @@ use log::{debug, warn};
 use nix::errno::Errno;
 use nix::mount::MntFlags;
 
-use super::error::shown;
 use super::{fusermount, mountinfo};
+use crate::message::shown;
 
 /// How much the kernel reads ahead for a sequential reader, KiB. The filesystem can only lower what
 /// the kernel offers (128); root can raise it from outside. Twice that makes half the requests; more
