@@ -132,7 +132,7 @@ pub(crate) fn parse_shard<R: ReadAt + ?Sized>(
     let rounded = |end: u64| end.checked_next_multiple_of(known).unwrap_or(end);
     let mut header = ShardHeader { layout, alignment: known, data_offset: 0 };
     if alignment.is_none() {
-        index.warn(|| "the tensors cannot be located and are left out".into());
+        index.warn(|_| "the tensors cannot be located and are left out".into());
         return Ok(ShardHeader { data_offset: rounded(size), ..header });
     }
     let first = index.tensors.len();

@@ -40,6 +40,9 @@ pub enum File {
     Npy(u32),
 }
 
+/// What a read gives.
+type Bytes<'a> = Result<&'a [u8], ReadError>;
+
 /// A file that the model as a whole has.
 pub struct ModelView {
     /// Name of the file.
@@ -50,7 +53,7 @@ pub struct ModelView {
     /// The same if it is known already.
     known_size: fn(&Views) -> Option<u64>,
     /// The bytes of a range, as far as the file goes.
-    read: for<'a> fn(&'a Views, Range<u64>, &'a mut Scratch) -> Result<&'a [u8], ReadError>,
+    read: for<'a> fn(&'a Views, Range<u64>, &'a mut Scratch) -> Bytes<'a>,
 }
 
 /// The files of the model as a whole; where they are in the tree says [`crate::tree`].
@@ -109,8 +112,7 @@ pub struct TensorView {
     /// Exact size, bytes.
     size: fn(&Model, &Tensor) -> u64,
     /// The bytes of a range within the size.
-    read:
-        for<'a> fn(&'a Model, &Tensor, Range<u64>, &'a mut Scratch) -> Result<&'a [u8], ReadError>,
+    read: for<'a> fn(&'a Model, &Tensor, Range<u64>, &'a mut Scratch) -> Bytes<'a>,
 }
 
 /// The files in a tensor's directory, in the order of a listing.

@@ -159,6 +159,16 @@ fn every_real_file_is_read_as_it_was_written() {
 }
 
 #[test]
+fn real_files_that_other_readers_refuse_open_with_a_warning() {
+    let Some(folder) = corpus::real_folder() else { return };
+    for name in ["iree-single.gguf", "iree-single_v2.gguf", "zackshen-be-v3.gguf"] {
+        let model = open(&folder.join(name), false).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(model.warnings, ["duplicate key general.architecture"], "{name}");
+        assert!(!model.tensors.is_empty());
+    }
+}
+
+#[test]
 fn every_malformed_file_is_refused_warned_of_or_accepted_as_it_must_be() {
     for odd in corpus::malformed() {
         let entry = &odd.entry;

@@ -601,6 +601,33 @@ fn leniently_no_tensor_has_bytes_when_the_infos_are_damaged() {
     check(&header, &bytes);
 }
 
+/// A file on a disk that fails from some offset on.
+struct Failing<'b>(&'b [u8], u64);
+
+impl ReadAt for Failing<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        if offset + buf.len() as u64 > self.1 {
+            return Err(io::Error::other("the disk is broken"));
+        }
+        self.0.read_at(offset, buf)
+    }
+
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+#[test]
+fn a_failing_disk_is_an_error_and_leniently_the_end_of_the_keys() {
+    let filler = Val::Str(vec![b'x'; 200_000]);
+    let bytes = GgufBuilder::new().key("a", 1).key("b", filler).key("c", 3).build();
+    let error = gguf::parse(&Failing(&bytes, 150_000), false).unwrap_err();
+    assert!(error.to_string().contains("the disk is broken"), "{error}");
+    assert_eq!(keys(&gguf::parse(&Failing(&bytes, 150_000), true).unwrap()), ["a", "b"]);
+    let error = gguf::parse(&Failing(&bytes, 100), true).unwrap_err();
+    assert_eq!(error.to_string(), "cannot be read: the disk is broken");
+}
+
 /// A file of zeros after its head, of any size.
 struct Sparse {
     head: Vec<u8>,

@@ -104,9 +104,24 @@ impl Simd for Portable {
         float::half(bits)
     }
 
+    #[cfg(not(target_arch = "aarch64"))]
     #[inline(always)]
     fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16] {
         codes.map(|code| table[usize::from(code & 15)])
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    #[inline(always)]
+    fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16] {
+        use std::arch::aarch64::{int8x16_t, uint8x16_t, vqtbl1q_s8};
+        use std::mem::transmute;
+        // SAFETY: every AArch64 target of Linux has NEON; arrays and vectors of one size have no
+        // invalid bits.
+        unsafe {
+            let table = transmute::<[i8; 16], int8x16_t>(*table);
+            let codes = transmute::<[u8; 16], uint8x16_t>(codes);
+            transmute::<int8x16_t, [i8; 16]>(vqtbl1q_s8(table, codes))
+        }
     }
 
     #[inline(always)]

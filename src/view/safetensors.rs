@@ -37,10 +37,13 @@ pub struct Format {
     /// Id of the GGUF type that is the same, and passes through.
     same: u32,
     /// Rounds floats to nearest even, where they are not handed out as they are.
-    round: Option<fn(&[f32], &mut [u16])>,
+    round: Option<Round>,
     /// The index of the header.
     index: fn(&Views) -> &Lazy<State>,
 }
+
+/// Rounds floats into as many halves of either kind.
+type Round = fn(&[f32], &mut [u16]);
 
 /// The formats of the files.
 pub static FORMATS: [Format; 3] = [

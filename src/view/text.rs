@@ -89,7 +89,11 @@ impl Sink for Count {
 
     #[inline]
     fn number<N: Number>(&mut self, number: N) {
-        self.0 += number.width();
+        self.0 += u64::from(number.width());
+    }
+
+    fn numbers<N: Number>(&mut self, raw: &[u8], endian: Endian, _separator: u8) {
+        self.0 += N::widths(raw, endian) + (raw.len() / N::SIZE) as u64;
     }
 }
 
@@ -142,15 +146,18 @@ pub fn measure<T: Text>(text: &T, window: &mut Window<'_>) -> Result<u64, ReadEr
     Ok(count.0)
 }
 
-/// Renders the bytes `range` of a text, as far as it goes, into `out`, from a known state at or
-/// before the range. Returns where in `out` they are, and the state after all that was rendered.
+/// An offset in a text, and the state there.
+type Point<S> = (u64, S);
+
+/// Renders the bytes `range` of a text, as far as it goes, into `out`, from a point at or before the
+/// range. Returns where in `out` they are, and the point after all that was rendered.
 pub fn render<T: Text>(
     text: &T,
-    from: (u64, T::State),
+    from: Point<T::State>,
     range: Range<u64>,
     window: &mut Window<'_>,
     out: &mut Vec<u8>,
-) -> Result<(Range<usize>, (u64, T::State)), ReadError> {
+) -> Result<(Range<usize>, Point<T::State>), ReadError> {
     out.clear();
     let (mut at, mut state) = from;
     let mut more = true;
@@ -177,10 +184,10 @@ pub fn render<T: Text>(
 pub struct Index<S> {
     /// Length of the text, bytes.
     size: u64,
-    /// Offsets in the text with the state there, ascending; the first is the start.
-    points: Vec<(u64, S)>,
+    /// Ascending; the first is the start.
+    points: Vec<Point<S>>,
     /// Where the last read ended: a reader that goes on from there need not go back.
-    last: Mutex<(u64, S)>,
+    last: Mutex<Point<S>>,
 }
 
 impl<S: Copy> Index<S> {

@@ -320,7 +320,7 @@ impl<N: Number> Number for Json<N> {
     }
 
     #[inline]
-    fn width(self) -> u64 {
+    fn width(self) -> u32 {
         self.0.width() + if self.0.is_finite() { 0 } else { 2 }
     }
 }
