@@ -7,8 +7,8 @@
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::clamp;
-use super::number::Number;
+use super::number::{Number, byte_widths};
+use super::{clamp, quote};
 use crate::gguf::Endian;
 use crate::source::{ReadError, Source};
 
@@ -53,6 +53,20 @@ pub trait Sink {
     /// Appends a number.
     fn number<N: Number>(&mut self, number: N);
 
+    /// Appends ASCII as the inside of a JSON string.
+    fn json_ascii(&mut self, ascii: &[u8]) {
+        let mut rest = ascii;
+        while let Some(at) = rest.iter().position(|b| quote::json_width(*b) > 1) {
+            let (plain, special) = rest.split_at(at);
+            self.bytes(plain);
+            if let Some((byte, after)) = special.split_first() {
+                self.bytes(quote::json_escape((*byte).into()).as_bytes());
+                rest = after;
+            }
+        }
+        self.bytes(rest);
+    }
+
     /// Appends an integer.
     fn decimal(&mut self, number: impl itoa::Integer) {
         self.bytes(itoa::Buffer::new().format(number).as_bytes());
@@ -90,6 +104,10 @@ impl Sink for Count {
     #[inline]
     fn number<N: Number>(&mut self, number: N) {
         self.0 += u64::from(number.width());
+    }
+
+    fn json_ascii(&mut self, ascii: &[u8]) {
+        self.0 += byte_widths(ascii, quote::json_width);
     }
 
     fn numbers<N: Number>(&mut self, raw: &[u8], endian: Endian, _separator: u8) {
