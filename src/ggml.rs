@@ -1,7 +1,8 @@
 //! Tensor types: one row each of a table, with sizes and decoders to `f32`.
 //!
-//! Adding a type is one block function in a file under `ggml/`, one row of [`TABLE`] and one golden
-//! vector in `tests/ggml.rs`.
+//! Adding a type is one block function in a file under `ggml/`, one row of [`TABLE`] and golden
+//! blocks in `tests/data/blocks.tsv`. A block function is the specification of its type, written so
+//! that the compiler vectorises it; the code-book types have a second, faster one after it.
 //!
 //! All arithmetic is IEEE binary32 in the order the block drawings give, rounded to nearest even,
 //! without fused multiply-add, so every result equals ggml's `dequantize_row_*` bit for bit (NaNs
@@ -260,6 +261,22 @@ fn scale<const L: usize, const G: usize>(scales: &[f32; G], codes: &[i8; 256], y
     for (g, y) in groups::<f32, L>(y).enumerate() {
         for j in 0..L {
             y[j] = scales[g] * f32::from(codes[g][j]);
+        }
+    }
+}
+
+/// As [`scale`], minus the minimum of the group.
+#[inline(always)]
+fn scale_min<const L: usize, const G: usize>(
+    scales: &[f32; G],
+    minima: &[f32; G],
+    codes: &[u8; 256],
+    y: &mut [f32; 256],
+) {
+    let codes = codes.as_chunks::<L>().0;
+    for (g, y) in groups::<f32, L>(y).enumerate() {
+        for j in 0..L {
+            y[j] = scales[g] * f32::from(codes[g][j]) - minima[g];
         }
     }
 }

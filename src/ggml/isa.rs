@@ -85,7 +85,7 @@ pub(super) trait Simd: Copy {
     fn half_lane(self, bits: u16) -> f32;
     /// `table[code]` of sixteen codes, each at most 15.
     fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16];
-    /// `values`, negated where the lane's bit of `signs` is set.
+    /// `values`, none of them -128, negated where the lane's bit of `signs` is set.
     fn negate(self, values: &[i8; 64], signs: u64) -> [i8; 64];
 }
 
@@ -104,9 +104,24 @@ impl Simd for Portable {
         float::half(bits)
     }
 
+    #[cfg(not(target_arch = "aarch64"))]
     #[inline(always)]
     fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16] {
         codes.map(|code| table[usize::from(code & 15)])
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    #[inline(always)]
+    fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16] {
+        use std::arch::aarch64::{int8x16_t, uint8x16_t, vqtbl1q_s8};
+        use std::mem::transmute;
+        // SAFETY: every AArch64 target of Linux has NEON; arrays and vectors of one size have no
+        // invalid bits.
+        unsafe {
+            let table = transmute::<[i8; 16], int8x16_t>(*table);
+            let codes = transmute::<[u8; 16], uint8x16_t>(codes);
+            transmute::<int8x16_t, [i8; 16]>(vqtbl1q_s8(table, codes))
+        }
     }
 
     #[inline(always)]
@@ -159,6 +174,8 @@ mod x86 {
     impl Simd for Avx2 {
         #[inline(always)]
         fn half(self, bits: u16) -> f32 {
+            // The compiler's own way is to load the half into a register whose upper part it keeps, which
+            // makes every block wait for the one before it.
             let value: f32;
             // SAFETY: `self` proves F16C; the instructions touch these two registers only.
             unsafe {

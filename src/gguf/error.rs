@@ -187,7 +187,7 @@ impl fmt::Display for Place {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Rule::Io(e) => write!(f, "cannot be read: {e}"),
+            Rule::Io(e) => write!(f, "cannot be read: {}", crate::message::plain(e)),
             Rule::Empty => f.write_str("is an empty file"),
             Rule::Magic { magic, looks_like } => {
                 write!(f, "is not a GGUF file: its magic is {}", Printable(magic))?;
@@ -208,11 +208,11 @@ impl fmt::Display for Rule {
             ),
             Rule::Counts { keys, tensors, least, left } => write!(
                 f,
-                "the header counts {keys} keys and {tensors} tensors, which take {least} bytes at \
-                 least, but the file ends after {left} (truncated or damaged)"
+                "its counts (keys: {keys}, tensors: {tensors}) take {least} bytes at least, but the \
+                 file ends after {left} more (truncated or damaged)"
             ),
             Rule::Length { part, bytes, left } => {
-                write!(f, "its {part} takes {bytes} bytes, but the file ends after {left}")
+                write!(f, "its {part} takes {bytes} bytes, but the file ends after {left} more")
             }
             Rule::NameLength { len, most } => {
                 write!(f, "its name is {len} bytes long; at most {most} are read")
