@@ -7,7 +7,7 @@ use super::text::Sink;
 /// character that may be incomplete (at most 3 bytes).
 pub fn json<S: Sink>(bytes: &[u8], more: bool, out: &mut S) -> usize {
     if bytes.is_ascii() {
-        out.json_ascii(bytes);
+        out.escaped(bytes, json_width, |byte| json_escape(byte.into()));
         return bytes.len();
     }
     let mut used = 0;
@@ -45,7 +45,7 @@ fn json_utf8<S: Sink>(mut text: &str, out: &mut S) {
 
 /// Length of an ASCII character in a JSON string.
 #[inline]
-pub fn json_width(ascii: u8) -> u8 {
+fn json_width(ascii: u8) -> u8 {
     match ascii {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
         0..0x20 | 0x7F => 6,
@@ -54,7 +54,7 @@ pub fn json_width(ascii: u8) -> u8 {
 }
 
 /// A special character in a JSON string.
-pub fn json_escape(special: char) -> Escape {
+fn json_escape(special: char) -> Escape {
     const HEX: [u8; 16] = *b"0123456789abcdef";
     let short = match special {
         '\n' => b'n',
@@ -88,22 +88,9 @@ fn is_special(c: char) -> bool {
 
 /// Appends (a part of) a string with backslash, newline, carriage return and, where they matter, tabs
 /// as escapes of two characters.
-pub fn escape<const TABS: bool, S: Sink>(mut bytes: &[u8], out: &mut S) {
-    let special = |b: u8| matches!(b, b'\\' | b'\n' | b'\r') || TABS && b == b'\t';
-    if bytes.iter().fold(false, |any, b| any | special(*b)) {
-        while let Some(at) = bytes.iter().position(|b| special(*b)) {
-            let (plain, rest) = bytes.split_at(at);
-            out.bytes(plain);
-            out.bytes(match rest.first() {
-                Some(b'\n') => b"\\n",
-                Some(b'\r') => b"\\r",
-                Some(b'\t') => b"\\t",
-                _ => b"\\\\",
-            });
-            bytes = rest.get(1..).unwrap_or_default();
-        }
-    }
-    out.bytes(bytes);
+pub fn line<const TABS: bool, S: Sink>(bytes: &[u8], out: &mut S) {
+    let special = |byte| matches!(byte, b'\\' | b'\n' | b'\r') || TABS && byte == b'\t';
+    out.escaped(bytes, |byte| 1 + u8::from(special(byte)), |byte| json_escape(byte.into()));
 }
 
 /// Appends a YAML scalar that reads back as this string: plain, or else quoted as JSON does it.
