@@ -22,7 +22,7 @@ from gguffs import BINARY, IS_ROOT, SAMPLE, Foreground, Mount, gguf_fs, mounted,
 def test_exit_status_0_means_that_the_mount_answers(work):
     for _ in range(10):
         with Mount(SAMPLE, work) as mount:
-            assert os.listdir(mount.path)[:3] == ["info", "metadata", "tensors"]
+            assert {"info", "metadata", "tensors"} <= set(os.listdir(mount.path))
 
 
 def test_the_background_process_keeps_no_terminal_pipe_or_folder(work):

@@ -1,0 +1,133 @@
+//! IQ2_XXS, IQ2_XS and IQ2_S: groups of 8 magnitudes from a code book, with a sign bit each.
+//!
+//! ```text
+//! IQ2_XXS  0        2                                               66
+//!          | d half | 8 words of 64 bits                             |
+//! IQ2_XS   0        2                           66                  74
+//!          | d half | q: 32 u16                 | sc: 8 bytes        |
+//! IQ2_S    0        2             34            66           74     82
+//!          | d half | q: 32 bytes | signs: 32   | qh: 8      | sc: 8 |
+//!
+//! Group 4w + l of 8 lanes (w < 8, l < 4):
+//! IQ2_XXS  word w:  | 63..60: scale | 59..32: 4 sign codes, 7 bits each | 31..0: 4 rows, 8 bits each |
+//! IQ2_XS   q:       | 15..9: sign code | 8..0: row |
+//! IQ2_S    row = q | (qh[w] >> 2l & 3) << 8;  a full sign byte in signs
+//! IQ2_XS, IQ2_S:  scale = nibble l / 2 of sc[w]
+//!
+//! value: ((d * (0.5 + scale)) * 0.25) * row[j], negated where the sign bit j is set
+//! ```
+
+use super::grids::{IQ2_S, IQ2_XS, IQ2_XXS, KSIGNS, SIGN_MASKS};
+use super::isa::Simd;
+use super::{bytes, groups, scale, u16_at, u32_at};
+
+#[inline(always)]
+pub(super) fn iq2_xxs(s: impl Simd, b: &[u8; 66], y: &mut [f32; 256]) {
+    let d = s.half(u16_at(b, 0));
+    for (w, y) in groups::<f32, 32>(y).enumerate() {
+        let rows: &[u8; 4] = bytes(b, 2 + 8 * w);
+        let word = u32_at(b, 6 + 8 * w);
+        let db = (d * (0.5 + (word >> 28) as f32)) * 0.25;
+        for (l, y) in groups::<f32, 8>(y).enumerate() {
+            let signs = KSIGNS[(word >> (7 * l) & 127) as usize];
+            group(db, IQ2_XXS[usize::from(rows[l])], signs, y);
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn iq2_xs(s: impl Simd, b: &[u8; 74], y: &mut [f32; 256]) {
+    let d = s.half(u16_at(b, 0));
+    let sc: &[u8; 8] = bytes(b, 66);
+    for (w, y) in groups::<f32, 32>(y).enumerate() {
+        for (l, y) in groups::<f32, 8>(y).enumerate() {
+            let q = usize::from(u16_at(b, 2 + 8 * w + 2 * l));
+            group(db(d, sc[w], l), IQ2_XS[q & 511], KSIGNS[q >> 9], y);
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn iq2_s(s: impl Simd, b: &[u8; 82], y: &mut [f32; 256]) {
+    let d = s.half(u16_at(b, 0));
+    let q: &[u8; 32] = bytes(b, 2);
+    let signs: &[u8; 32] = bytes(b, 34);
+    let qh: &[u8; 8] = bytes(b, 66);
+    let sc: &[u8; 8] = bytes(b, 74);
+    for (w, y) in groups::<f32, 32>(y).enumerate() {
+        for (l, y) in groups::<f32, 8>(y).enumerate() {
+            let row = usize::from(q[4 * w + l]) | usize::from(qh[w] >> (2 * l) & 3) << 8;
+            group(db(d, sc[w], l), IQ2_S[row], signs[4 * w + l], y);
+        }
+    }
+}
+
+#[inline(always)]
+fn db(d: f32, sc: u8, l: usize) -> f32 {
+    (d * (0.5 + f32::from(sc >> (4 * (l / 2)) & 15))) * 0.25
+}
+
+#[inline(always)]
+fn group(db: f32, row: u64, signs: u8, y: &mut [f32; 8]) {
+    let row = row.to_le_bytes();
+    for j in 0..8 {
+        let sign = u32::from(signs >> j) << 31;
+        y[j] = f32::from_bits((db * f32::from(row[j])).to_bits() ^ sign);
+    }
+}
+
+#[inline(always)]
+pub(super) fn iq2_xxs_fast(s: impl Simd, b: &[u8; 66], y: &mut [f32; 256]) {
+    let d = s.half(u16_at(b, 0));
+    let (mut codes, mut scales) = ([0; 256], [0.0; 8]);
+    for (w, codes) in groups::<i8, 32>(&mut codes).enumerate() {
+        let rows: &[u8; 4] = bytes(b, 2 + 8 * w);
+        let word = u32_at(b, 6 + 8 * w);
+        scales[w] = (d * (0.5 + (word >> 28) as f32)) * 0.25;
+        for (l, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
+            let signs = KSIGNS[(word >> (7 * l) & 127) as usize];
+            *codes = signed(IQ2_XXS[usize::from(rows[l])], signs);
+        }
+    }
+    scale::<32, 8>(&scales, &codes, y);
+}
+
+#[inline(always)]
+pub(super) fn iq2_xs_fast(s: impl Simd, b: &[u8; 74], y: &mut [f32; 256]) {
+    let d = s.half(u16_at(b, 0));
+    let mut codes = [0; 256];
+    for (i, codes) in groups::<i8, 8>(&mut codes).enumerate() {
+        let q = usize::from(u16_at(b, 2 + 2 * i));
+        *codes = signed(IQ2_XS[q & 511], KSIGNS[q >> 9]);
+    }
+    scale::<16, 16>(&dbs(d, bytes(b, 66)), &codes, y);
+}
+
+#[inline(always)]
+pub(super) fn iq2_s_fast(s: impl Simd, b: &[u8; 82], y: &mut [f32; 256]) {
+    let d = s.half(u16_at(b, 0));
+    let q: &[u8; 32] = bytes(b, 2);
+    let signs: &[u8; 32] = bytes(b, 34);
+    let qh: &[u8; 8] = bytes(b, 66);
+    let mut codes = [0; 256];
+    for (w, codes) in groups::<i8, 32>(&mut codes).enumerate() {
+        for (l, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
+            let row = usize::from(q[4 * w + l]) | usize::from(qh[w] >> (2 * l) & 3) << 8;
+            *codes = signed(IQ2_S[row], signs[4 * w + l]);
+        }
+    }
+    scale::<16, 16>(&dbs(d, bytes(b, 74)), &codes, y);
+}
+
+#[inline(always)]
+fn dbs(d: f32, sc: &[u8; 8]) -> [f32; 16] {
+    std::array::from_fn(|g| (d * (0.5 + f32::from(sc[g / 2] >> (4 * (g % 2)) & 15))) * 0.25)
+}
+
+/// The magnitudes of a row with their signs. No magnitude is 0, so no byte carries into the next.
+#[inline(always)]
+pub(super) fn signed(row: u64, signs: u8) -> [i8; 8] {
+    let negative = SIGN_MASKS[usize::from(signs)];
+    let codes = (row ^ negative).wrapping_add(negative & 0x0101_0101_0101_0101);
+    codes.to_le_bytes().map(|code| code as i8)
+}

@@ -1,0 +1,69 @@
+//! A mount that is ours, and taking exactly that one away again.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use log::{debug, warn};
+use nix::errno::Errno;
+use nix::mount::MntFlags;
+
+use super::error::shown;
+use super::{fusermount, mountinfo};
+
+/// How much the kernel reads ahead for a sequential reader, KiB: its largest request, 1 MiB. The
+/// filesystem can only lower what the kernel offers (128 KiB); root can raise it from outside.
+const READ_AHEAD_KIB: &str = "1024";
+
+/// Our mount, known by its number and its device. Both stay ours while a session serves it, even if
+/// it is moved or something else is mounted on top.
+#[derive(Clone, Debug)]
+pub(super) struct Attached {
+    id: u32,
+    device: String,
+}
+
+impl Attached {
+    /// Learns which mount is ours, right after mounting on `point`. Asks nothing of the mount itself:
+    /// nobody serves it yet.
+    pub fn find(point: &Path) -> io::Result<Attached> {
+        let mounts = mountinfo::read()?;
+        let ours = mountinfo::top(&mounts, point).filter(|m| m.is_fuse());
+        let ours = ours.ok_or_else(|| io::Error::other("mounted, but not listed as mounted"))?;
+        Ok(Attached { id: ours.id, device: ours.device.clone() })
+    }
+
+    /// Raises the kernel's read-ahead for this mount if this user may. Only once the first request is
+    /// answered, since that sets it to the kernel's own limit.
+    pub fn raise_read_ahead(&self) {
+        let file = format!("/sys/class/bdi/{}/read_ahead_kb", self.device);
+        if let Err(e) = std::fs::write(&file, READ_AHEAD_KIB) {
+            debug!("read-ahead stays as it is: {file}: {e}");
+        }
+    }
+
+    /// Detaches the mount: the path is free at once, and who still holds a file keeps it until the
+    /// session ends. Does nothing if it has gone, and nothing if something is mounted on top of it
+    /// or inside it, since that would go as well.
+    pub fn detach(&self) {
+        let Some(point) = self.point() else { return };
+        let flags = MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW;
+        let done = match nix::mount::umount2(&point, flags) {
+            Err(Errno::EPERM) => fusermount::unmount(&point),
+            other => other.map_err(io::Error::from),
+        };
+        if let Err(e) = done {
+            warn!("{}: cannot unmount: {e}", shown(&point));
+        }
+    }
+
+    /// Where it is mounted now, if it can be detached there.
+    fn point(&self) -> Option<PathBuf> {
+        let mounts = mountinfo::read().ok()?;
+        let ours = mounts.iter().find(|m| m.id == self.id && m.device == self.device)?;
+        if mountinfo::has_children(&mounts, ours) {
+            warn!("{}: left in place, something else is mounted on it", shown(&ours.point));
+            return None;
+        }
+        Some(ours.point.clone())
+    }
+}

@@ -1,0 +1,114 @@
+//! Going to the background, and telling the waiting parent when the mount is ready.
+//!
+//! The child does all the work, from opening the model on, with the terminal's stderr for what goes
+//! wrong; the parent only waits. So nothing is done twice, and no thread exists when forking.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::process::ExitCode;
+
+use nix::fcntl::OFlag;
+use nix::sys::statvfs::statvfs;
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, chdir, dup3_raw, fork, pipe2};
+
+use super::error::Error;
+
+/// Which side of the fork this is.
+pub(super) enum Side {
+    Parent(Child),
+    Child(Ready),
+}
+
+/// The child, to the waiting parent.
+pub(super) struct Child {
+    pid: Pid,
+    pipe: File,
+}
+
+/// Where to report that the mount is ready; nowhere in the foreground.
+pub(super) struct Ready(Option<File>);
+
+/// Forks. Must be called while this process has one thread.
+pub(super) fn start() -> io::Result<Side> {
+    let (ours, theirs) = pipe2(OFlag::O_CLOEXEC)?;
+    // SAFETY: this process has one thread, so the child's copy of it is whole.
+    match unsafe { fork() }? {
+        ForkResult::Parent { child } => Ok(Side::Parent(Child { pid: child, pipe: ours.into() })),
+        ForkResult::Child => {
+            drop(ours);
+            nix::unistd::setsid()?;
+            // A daemon that kept what it inherited would hold other programs' locks and pipes.
+            Ok(Side::Child(Ready(Some(close_all_but(theirs)?.into()))))
+        }
+    }
+}
+
+impl Child {
+    /// Waits until the mount is ready, and checks from this side that it answers. Otherwise the
+    /// child has said why, and its exit status is passed on.
+    pub fn wait(mut self, mountpoint: &Path) -> Result<ExitCode, Error> {
+        let path = std::path::absolute(mountpoint).map_err(Error::io(mountpoint))?;
+        match self.pipe.read_exact(&mut [0]) {
+            Ok(()) => match statvfs(&path) {
+                Ok(_) => Ok(ExitCode::SUCCESS),
+                Err(e) => Err(Error::Silent(path, e)),
+            },
+            Err(e) if e.kind() == ErrorKind::UnexpectedEof => match waitpid(self.pid, None) {
+                Ok(WaitStatus::Exited(_, code)) => Ok(ExitCode::from(code as u8)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => {
+                    Err(Error::Killed(path, signal.as_str().to_owned()))
+                }
+                Ok(other) => Err(Error::Killed(path, format!("{other:?}"))),
+                Err(e) => Err(Error::Io(path, e.into())),
+            },
+            Err(e) => Err(Error::Io(path, e)),
+        }
+    }
+}
+
+impl Ready {
+    /// In the foreground nobody waits.
+    pub fn foreground() -> Ready {
+        Ready(None)
+    }
+
+    /// Lets go of the terminal and the working directory, then tells the parent.
+    ///
+    /// # Errors
+    /// The parent has gone (Ctrl-C): nobody wants this mount any more.
+    pub fn report(self) -> io::Result<()> {
+        let Some(mut pipe) = self.0 else { return Ok(()) };
+        // Before the report: who reads this program's output to its end waits for us to close it.
+        silence();
+        pipe.write_all(b".")
+    }
+}
+
+/// Points the standard streams at /dev/null and leaves the working directory.
+pub(super) fn silence() {
+    // Neither failure matters enough to end a mount that works.
+    let _ = chdir("/");
+    if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
+        let _ = nix::unistd::dup2_stdin(&null);
+        let _ = nix::unistd::dup2_stdout(&null);
+        let _ = nix::unistd::dup2_stderr(&null);
+    }
+}
+
+/// Closes every descriptor but the standard ones and `keep`, which gets the first free number.
+pub(super) fn close_all_but(keep: OwnedFd) -> io::Result<OwnedFd> {
+    const FIRST: i32 = 3;
+    let moved = if keep.as_raw_fd() == FIRST {
+        keep
+    } else {
+        // SAFETY: whatever had this number is nothing this program opened and still uses.
+        unsafe { dup3_raw(keep, FIRST, OFlag::O_CLOEXEC) }?
+    };
+    // SAFETY: a system call without pointers. This process has one thread, and nothing it uses later
+    // is open at a number above FIRST. On a kernel without the call (before 5.9) they stay open.
+    unsafe { libc::syscall(libc::SYS_close_range, FIRST + 1, u32::MAX, 0) };
+    Ok(moved)
+}

@@ -1,0 +1,143 @@
+//! Why a mount failed, said in one line with what to do about it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+
+use crate::model::OpenError;
+
+/// What stopped a mount.
+#[derive(Debug)]
+pub enum Error {
+    /// The model was refused.
+    Model(OpenError),
+    /// The mountpoint does not exist.
+    NoMountpoint(PathBuf),
+    /// The mountpoint is something other than a directory.
+    NotDirectory(PathBuf),
+    /// The mountpoint, or a directory above it, belongs to a FUSE mount whose daemon is dead.
+    Dead(PathBuf),
+    /// A FUSE filesystem is mounted there already.
+    AlreadyMounted {
+        /// Where.
+        point: PathBuf,
+        /// Its type, such as `fuse.gguf-fs`.
+        fs_type: String,
+        /// What it shows.
+        source: PathBuf,
+    },
+    /// `/dev/fuse` could not be opened.
+    NoDevice(io::Error),
+    /// mount(2) is not permitted, and there is no `fusermount3` to do it.
+    NoFusermount(PathBuf),
+    /// `fusermount3` refused; its own words.
+    Fusermount(PathBuf, String),
+    /// mount(2) failed.
+    Mount(PathBuf, Errno),
+    /// The mount does not answer though all seemed well.
+    Silent(PathBuf, Errno),
+    /// The process in the background was killed before the mount was ready.
+    Killed(PathBuf, String),
+    /// Any other failure of the system, on a path.
+    Io(PathBuf, io::Error),
+}
+
+impl Error {
+    /// For `map_err`: an I/O error on `path`.
+    pub(super) fn io<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> Error {
+        move |e| Error::Io(path.to_owned(), e.into())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Model(e) => write!(f, "{e}"),
+            Error::NoMountpoint(path) => {
+                write!(f, "{}: no such directory; make the mountpoint first", shown(path))
+            }
+            Error::NotDirectory(path) => {
+                write!(f, "{}: mountpoint is not a directory", shown(path))
+            }
+            Error::Dead(path) => write!(
+                f,
+                "{}: dead mount (Transport endpoint is not connected); run: {}",
+                shown(path),
+                unmount_command(path)
+            ),
+            Error::AlreadyMounted { point, fs_type, source } => write!(
+                f,
+                "{}: already mounted ({fs_type} of {}); to unmount it first, run: {}",
+                shown(point),
+                shown(source),
+                unmount_command(point)
+            ),
+            Error::NoDevice(e) => write!(
+                f,
+                "/dev/fuse: {}; load the kernel module (modprobe fuse), or start the container with \
+                 --device /dev/fuse --cap-add SYS_ADMIN; gguf-fs ls and gguf-fs cat work without",
+                plain(e)
+            ),
+            Error::NoFusermount(path) => write!(
+                f,
+                "{}: only root may mount without fusermount3, which was not found; install the \
+                 package fuse3 (gguf-fs ls and gguf-fs cat work without)",
+                shown(path)
+            ),
+            Error::Fusermount(path, words) => write!(f, "{}: {words}", shown(path)),
+            Error::Mount(path, e) => write!(f, "{}: mount failed: {}", shown(path), e.desc()),
+            Error::Silent(path, e) => {
+                write!(f, "{}: mounted, but it does not answer: {}", shown(path), e.desc())
+            }
+            Error::Killed(path, by) => {
+                write!(f, "{}: killed by {by} before the mount was ready", shown(path))
+            }
+            Error::Io(path, e) => write!(f, "{}: {}", shown(path), plain(e)),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<OpenError> for Error {
+    fn from(e: OpenError) -> Error {
+        Error::Model(e)
+    }
+}
+
+/// A path on one line of a terminal.
+pub(crate) fn shown(path: &Path) -> String {
+    let mut text = String::new();
+    for c in path.to_string_lossy().chars() {
+        if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
+    }
+    text
+}
+
+/// The system's message without Rust's "(os error N)".
+pub(crate) fn plain(e: &io::Error) -> String {
+    match e.raw_os_error() {
+        Some(code) => Errno::from_raw(code).desc().to_owned(),
+        None => e.to_string(),
+    }
+}
+
+/// What this user runs to unmount `path`, ready to paste into a shell.
+fn unmount_command(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let safe = |c: char| c.is_alphanumeric() || "/._-+,@%:=".contains(c);
+    let quoted = if path.chars().all(safe) {
+        path.into_owned()
+    } else if path.chars().any(char::is_control) {
+        format!("$'{}'", path.escape_default())
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    };
+    if nix::unistd::geteuid().is_root() {
+        format!("umount {quoted}")
+    } else {
+        format!("fusermount3 -u {quoted}")
+    }
+}

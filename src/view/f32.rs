@@ -1,0 +1,71 @@
+//! `f32`: a tensor as little-endian float32, decoded block by block for just the bytes asked for.
+
+use std::ops::Range;
+
+use super::{Scratch, raw};
+use crate::gguf::{Endian, Tensor, TensorType};
+use crate::model::Model;
+use crate::source::ReadError;
+
+/// Bytes of one float.
+pub const FLOAT: u64 = 4;
+
+/// Id of the type whose bytes are the floats.
+const F32: u32 = 0;
+
+const _: () = assert!(cfg!(target_endian = "little"), "decoded floats are handed out as they are");
+
+/// Size in bytes. The parser has checked that it is a file size.
+pub fn size(_: &Model, tensor: &Tensor) -> u64 {
+    tensor.elements.saturating_mul(FLOAT)
+}
+
+/// The bytes `range` of the tensor's floats.
+pub fn read<'a>(
+    model: &'a Model,
+    tensor: &Tensor,
+    range: Range<u64>,
+    scratch: &'a mut Scratch,
+) -> Result<&'a [u8], ReadError> {
+    if is_stored_as(model, tensor, F32) {
+        return raw::read(model, tensor, range, scratch);
+    }
+    let elements = range.start / FLOAT..range.end.div_ceil(FLOAT);
+    let floats = floats(model, tensor, elements, scratch)?;
+    let head = (range.start % FLOAT) as usize;
+    let len = (range.end - range.start) as usize;
+    Ok(bytemuck::cast_slice(floats).get(head..head + len).unwrap_or_default())
+}
+
+/// Whether the bytes in the file are the little-endian ones of this plain type.
+pub fn is_stored_as(model: &Model, tensor: &Tensor, id: u32) -> bool {
+    matches!(tensor.ty, TensorType::Known(ty) if ty.id == id)
+        && model.layout(tensor.shard).endian == Endian::Little
+}
+
+/// Elements `range` of a tensor that has an `f32`. Whole blocks are decoded, and the head of the first
+/// and the tail of the last cut off here.
+pub fn floats<'a>(
+    model: &Model,
+    tensor: &Tensor,
+    range: Range<u64>,
+    scratch: &'a mut Scratch,
+) -> Result<&'a [f32], ReadError> {
+    let TensorType::Known(ty) = tensor.ty else { return Ok(&[]) };
+    let (len, bytes) = (u64::from(ty.block_len), u64::from(ty.block_bytes));
+    let blocks = range.start / len..range.end.div_ceil(len);
+    let stored = blocks.start.saturating_mul(bytes)..blocks.end.saturating_mul(bytes);
+    let stored = raw::within_file(model, tensor, stored);
+    let stored = model.source.bytes(tensor.shard, stored, &mut scratch.source)?;
+    if model.layout(tensor.shard).endian == Endian::Big {
+        ty.swap_bytes(stored);
+    }
+    let n = ((blocks.end - blocks.start) * len) as usize;
+    if scratch.floats.len() < n {
+        scratch.floats.resize(n, 0.0);
+    }
+    let floats = scratch.floats.get_mut(..n).unwrap_or_default();
+    ty.decode(stored, floats);
+    let head = (range.start - blocks.start * len) as usize;
+    Ok(floats.get(head..head + (range.end - range.start) as usize).unwrap_or_default())
+}

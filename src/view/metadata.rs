@@ -1,0 +1,133 @@
+//! `metadata/<key>`: a value as text.
+
+use std::ops::Range;
+
+use super::text::{self, Count, Lazy, Sink, Text, Window};
+use super::value::{Cursor, Renderer, Style, scalar};
+use super::{Scratch, clamp, part};
+use crate::gguf::{Array, Layout, Value};
+use crate::model::Model;
+use crate::source::ReadError;
+
+/// Source bytes up to which an array is measured whenever its size is asked, in a few hundred
+/// microseconds, so that thousands of small arrays cost no memory.
+const SMALL: u64 = 64 << 10;
+
+/// Indexes of the large arrays, by key.
+#[derive(Debug)]
+pub struct Indexes(Vec<(u32, Lazy<Cursor>)>);
+
+impl Indexes {
+    /// An empty one for every large array.
+    pub fn new(model: &Model) -> Indexes {
+        let large = |value: &Value| matches!(value, Value::Array(a) if a.span.len > SMALL);
+        let keys = (0..).zip(&model.metadata).filter(|(_, entry)| large(&entry.value));
+        Indexes(keys.map(|(key, _)| (key, Lazy::default())).collect())
+    }
+
+    fn of(&self, key: u32) -> Option<&Lazy<Cursor>> {
+        let at = self.0.binary_search_by_key(&key, |entry| entry.0).ok()?;
+        self.0.get(at).map(|entry| &entry.1)
+    }
+}
+
+/// An array as lines, one an element.
+struct Lines {
+    layout: Layout,
+    array: Array,
+}
+
+impl Text for Lines {
+    type State = Cursor;
+
+    fn start(&self) -> Cursor {
+        Cursor::array(&self.array)
+    }
+
+    fn step<S: Sink>(
+        &self,
+        state: &mut Cursor,
+        window: &mut Window<'_>,
+        out: &mut S,
+    ) -> Result<bool, ReadError> {
+        Renderer { layout: self.layout, style: Style::Lines }.step(state, window, out)
+    }
+}
+
+/// Size in bytes, if that takes no long scan that has not been made yet.
+pub fn cheap_size(model: &Model, indexes: &Indexes, key: u32) -> Option<u64> {
+    match indexes.of(key) {
+        Some(lazy) => lazy.known_size(),
+        None => size(model, indexes, key).ok(),
+    }
+}
+
+/// Size in bytes.
+///
+/// # Errors
+/// An array had to be scanned and could not.
+pub fn size(model: &Model, indexes: &Indexes, key: u32) -> Result<u64, ReadError> {
+    let Some(entry) = model.metadata.get(key as usize) else { return Ok(0) };
+    match entry.value {
+        Value::String(span) => Ok(span.len + 1),
+        Value::Array(array) => {
+            let lines = Lines { layout: model.layout(0), array };
+            let mut buf = Vec::new();
+            let mut window = Window::new(&model.source, &mut buf);
+            match indexes.of(key) {
+                Some(lazy) => Ok(lazy.get(&lines, &mut window)?.size),
+                None => text::measure(&lines, &mut window),
+            }
+        }
+        ref number => {
+            let mut count = Count::default();
+            scalar(number, &mut count);
+            Ok(count.0 + 1)
+        }
+    }
+}
+
+/// The bytes `range` of the text, as far as it goes.
+pub fn read<'a>(
+    model: &'a Model,
+    indexes: &Indexes,
+    key: u32,
+    range: Range<u64>,
+    scratch: &'a mut Scratch,
+) -> Result<&'a [u8], ReadError> {
+    let Some(entry) = model.metadata.get(key as usize) else { return Ok(&[]) };
+    let Scratch { text: out, source, .. } = scratch;
+    match entry.value {
+        Value::String(span) => {
+            let range = clamp(range, span.len + 1);
+            let string = range.start..range.end.min(span.len);
+            let n = (range.end - range.start) as usize;
+            let stored = span.offset + string.start..span.offset + string.end;
+            if string.end == range.end {
+                return Ok(model.source.bytes(0, stored, out)?);
+            }
+            model.source.bytes(0, stored, out)?;
+            out.resize(out.len().max(n), 0);
+            if let Some(last) = n.checked_sub(1).and_then(|last| out.get_mut(last)) {
+                *last = b'\n';
+            }
+            Ok(out.get(..n).unwrap_or_default())
+        }
+        Value::Array(array) => {
+            let lines = Lines { layout: model.layout(0), array };
+            let mut window = Window::new(&model.source, source);
+            if let Some(lazy) = indexes.of(key) {
+                let index = lazy.get(&lines, &mut window)?;
+                return index.read(&lines, clamp(range, index.size), &mut window, out);
+            }
+            let (place, _) = text::render(&lines, (0, lines.start()), range, &mut window, out)?;
+            Ok(out.get(place).unwrap_or_default())
+        }
+        ref number => {
+            out.clear();
+            scalar(number, out);
+            out.push(b'\n');
+            Ok(part(out, range))
+        }
+    }
+}

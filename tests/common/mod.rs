@@ -1,0 +1,5 @@
+//! What several test files share. Each compiles its own copy and uses a part of it.
+#![allow(dead_code)]
+
+pub mod corpus;
+pub mod gguf_builder;

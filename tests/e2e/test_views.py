@@ -1,0 +1,153 @@
+"""The views for other tools: model.json, tensors.tsv, npy and safetensors, read by those tools."""
+
+import csv
+import json
+import os
+import struct
+
+import gguffs
+import numpy as np
+import pytest
+from crafted import ARRAY, F32, F64, STRING, U64, File
+from gguffs import Mount
+from safetensors import safe_open
+from safetensors.numpy import load_file
+
+PRECISIONS = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
+
+
+def tensors(mount):
+    return {name: mount.info("tensors", name) for name in os.listdir(mount / "tensors")}
+
+
+def values(mount, name, info):
+    floats = np.memmap(mount / "tensors" / name / "f32", "<f4", "r")
+    return floats.reshape(json.loads(info["shape"]))
+
+
+def same(left, right):
+    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+
+
+def to_bf16(array):
+    """The nearest bfloat16, ties to even, as 16-bit numbers; no NaN among the values."""
+    bits = np.ascontiguousarray(array).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def check_npy(mount):
+    described = tensors(mount)
+    assert os.listdir(mount / "npy") == [name + ".npy" for name in described]
+    for name, info in described.items():
+        path = mount / "npy" / f"{name}.npy"
+        assert same(np.load(path, mmap_mode="r"), values(mount, name, info)), name
+        assert os.path.getsize(path) == 4096 + int(info["f32_bytes"])
+
+
+def test_numpy_loads_every_tensor_of_the_sample(sample):
+    check_npy(sample)
+    for name, info in tensors(sample).items():
+        assert same(np.load(sample / "npy" / f"{name}.npy"), values(sample, name, info)), name
+
+
+def test_numpy_maps_every_tensor_of_the_real_model(gemma):
+    check_npy(gemma)
+
+
+def header(path):
+    """The header of a safetensors file and where its data starts."""
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        return json.loads(file.read(length)), 8 + length
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_safetensors_headers_are_padded_contiguous_and_in_file_order(sample, precision):
+    path = sample / "safetensors" / f"{precision}.safetensors"
+    entries, start = header(path)
+    assert start % 4096 == 0
+    metadata = entries.pop("__metadata__")
+    assert metadata["format"] == "pt" and metadata["llama.block_count"] == "3"
+    assert metadata["general.name"] == "Sample Llama"
+    assert "tokenizer.ggml.tokens" not in metadata
+    end = 0
+    for (name, entry), (want, info) in zip(entries.items(), tensors(sample).items(), strict=True):
+        assert name == want and entry["dtype"] == PRECISIONS[precision]
+        assert entry["shape"] == json.loads(info["shape"])
+        assert entry["data_offsets"][0] == end
+        end = entry["data_offsets"][1]
+    assert os.path.getsize(path) == start + end
+
+
+def test_safetensors_loads_the_sample_as_f32_and_f16(sample):
+    f32 = load_file(sample / "safetensors/f32.safetensors")
+    f16 = load_file(sample / "safetensors/f16.safetensors")
+    for name, info in tensors(sample).items():
+        want = values(sample, name, info)
+        assert same(f32[name], want), name
+        with np.errstate(over="ignore"):
+            assert same(f16[name], want.astype("<f2")), name
+
+
+def test_safetensors_bf16_is_rounded_to_nearest_even(sample):
+    path = sample / "safetensors/bf16.safetensors"
+    entries, start = header(path)
+    data = np.memmap(path, np.uint8, "r", offset=start)
+    for name, info in tensors(sample).items():
+        first, last = entries[name]["data_offsets"]
+        want = to_bf16(values(sample, name, info))
+        assert data[first:last].tobytes() == want.tobytes(), name
+
+
+def test_safe_open_finds_every_tensor_of_the_real_model(gemma):
+    path = gemma / "safetensors/f32.safetensors"
+    with safe_open(path, "np") as file:
+        described = tensors(gemma)
+        assert sorted(file.keys()) == sorted(described)
+        for name, info in described.items():
+            assert same(file.get_tensor(name), values(gemma, name, info)), name
+
+
+def test_tensors_tsv_has_a_line_for_each_tensor(sample):
+    with open(sample / "tensors.tsv", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    described = tensors(sample)
+    assert [row["name"] for row in rows] == list(described)
+    for row, info in zip(rows, described.values()):
+        assert list(row) == ["name", "type", "shape", "elements", "raw_bytes", "shard", "file_offset"]
+        for key in ("type", "elements", "raw_bytes", "file_offset"):
+            assert row[key] == info[key], row
+
+
+def finite(text):
+    raise ValueError(f"{text} is not JSON")
+
+
+def test_model_json_holds_the_infos_and_every_value(sample):
+    model = json.loads(sample.read("model.json").decode("utf-8", "strict"), parse_constant=finite)
+    text = json.dumps(model)
+    for part in ("general.name", "Sample Llama", "tokenizer.chat_template", "blk.0.attn_q.weight"):
+        assert part in text
+    assert "9007199254740993" in text and "2.718281828459045" in text
+
+
+def test_model_json_is_json_whatever_the_file_holds(work):
+    file = File().key("nan", F32, float("nan")).key("inf", F64, float("-inf"))
+    file.key("bad\xff", STRING, b"\xff\x00\x1f\"\\").key("big", U64, (1 << 64) - 1)
+    file.key("list", (ARRAY, STRING), [b"\x80", "two\n"]).tensor(b"t\xff\n", 0, [1], bytes(4))
+    (work / "model.gguf").write_bytes(file.build())
+    with Mount(work / "model.gguf", work) as mount:
+        text = mount.read("model.json").decode("utf-8", "strict")
+        model = json.loads(text, parse_constant=finite)
+        assert "18446744073709551615" in json.dumps(model)
+        assert len(text.encode()) == os.path.getsize(mount / "model.json")
+
+
+def test_views_read_at_odd_places_as_in_one_piece(sample):
+    for name in ("model.json", "tensors.tsv", "npy/blk.0.attn_q.weight.npy",
+                 *(f"safetensors/{precision}.safetensors" for precision in PRECISIONS)):  # fmt: skip
+        whole = sample.read(name)
+        for at in (0, 1, 4095, 4097, 5003, len(whole) // 3, len(whole) - 5, len(whole)):
+            part = gguffs.output("dd", f"if={sample / name}", "bs=1M", "iflag=skip_bytes,count_bytes",
+                                 f"skip={at}", "count=7001", "status=none", text=False)  # fmt: skip
+            assert part == whole[at : at + 7001], (name, at)
