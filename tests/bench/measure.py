@@ -54,6 +54,7 @@ def spawn(*command):
 def drop_caches():
     os.sync()
     pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
+    warm(gguffs.BINARY)
 
 
 def interleaved(n, **calls):

@@ -3,12 +3,15 @@
 Where bytes a second are compared, both sides read files of the same size in the same way.
 """
 
+import mmap
 import multiprocessing
 import os
 import random
 import subprocess
 import time
+from statistics import geometric_mean, median
 
+import ggml
 import gguf
 import gguffs
 import models
@@ -18,8 +21,7 @@ from measure import Mount, drop_caches, elapsed, first, interleaved, read, spawn
 
 MB = 1e6
 ms = 1e3
-F32 = "tensors/F32/raw"
-KINDS = {"Q4_K": "tensors/Q4_K/f32", "Q6_K": "tensors/Q6_K/f32", "IQ2_XS": "tensors/IQ2_XS/f32"}
+F32_RAW = "tensors/F32/raw"
 GEMMA_RAW, GEMMA_F32 = (f"tensors/{models.GEMMA_TENSOR}/{view}" for view in ("raw", "f32"))
 
 
@@ -36,13 +38,48 @@ def ratio_row(table, label, speeds, **target):
     table.row(label, ours / MB, theirs / MB, ours / theirs, **target)
 
 
+def decoders(table, work):
+    """each type's decoder on one thread, 256 KiB of floats at a time, against the better of ggml's"""
+    n, elements = 3, 65536
+    cargo = ["cargo", "bench", "--locked", "--quiet", "--bench", "decode"]
+    subprocess.run([*cargo, "--no-run"], cwd=gguffs.TOP, check=True)
+    blocks = {kind: models.random_blocks(kind, elements, kind.id).tobytes() for kind in TYPES}
+    ours, theirs = ({kind.name: [] for kind in TYPES} for _ in range(2))
+    for _ in range(n):
+        for name, fastest in own_decoders(*cargo, "--", "--table").items():
+            ours[name].append(fastest)
+        for kind in TYPES:
+            theirs[kind.name].append(ggml.speed(kind, blocks[kind], elements))
+    table.section("decoders", f"million elements a second, n = {n}", "ours", "ggml", "ratio")
+    ratios = []
+    for name, speeds in ours.items():
+        fastest = median(speeds)
+        if theirs[name][0]:
+            ratios.append(fastest / median(theirs[name]))
+            table.row(name, fastest / 1e6, median(theirs[name]) / 1e6, ratios[-1], least=1)
+        else:
+            table.row(name, fastest / 1e6, None, None)
+        if fastest < 2e9:
+            table.row("  in 1000 million", fastest / 1e9, least=2)
+    table.row("geometric mean of the ratios", None, None, geometric_mean(ratios), least=2.5)
+
+
+def own_decoders(*command):
+    """Elements a second of the project's fastest decoder of each type."""
+    fastest = {}
+    for line in gguffs.run(*command, cwd=gguffs.TOP, seconds=120).stdout.splitlines():
+        name, _, speed = line.split()
+        fastest[name] = max(fastest.get(name, 0), float(speed) * 1e6)
+    return fastest
+
+
 def first_read(table, work):
     """f32 of each type against raw, both read for the first time through the mount"""
     n, model = 5, models.all_types()
     warm(model)
     table.section("first read", f"MB/s, n = {n}", "f32", "raw", "ratio")
     for kind in TYPES:
-        speeds = first(n, model, work, f32=f"tensors/{kind.name}/f32", raw=F32)
+        speeds = first(n, model, work, f32=f"tensors/{kind.name}/f32", raw=F32_RAW)
         ratio_row(table, kind.name, speeds, least=0.9)
     if gemma():
         warm(models.GEMMA)
@@ -55,7 +92,7 @@ def first_raw(table, work):
     n, model, plain = 9, models.all_types(), models.plain("F32")
     warm(model, plain)
     table.section("first raw", f"MB/s, n = {n}", "raw", "plain file", "ratio")
-    ratio_row(table, "F32, 64 MiB", first(n, model, work, raw=F32, plain=plain), least=0.35)
+    ratio_row(table, "F32, 64 MiB", first(n, model, work, raw=F32_RAW, plain=plain), least=0.35)
     if gemma():
         plain = models.plain("Gemma-raw")
         warm(models.GEMMA, plain)
@@ -79,7 +116,7 @@ def second_read(table, work):
                 table.row("  wakes of the daemon meanwhile", mount.requests() - before, most=0)
 
     plain = models.plain("F32")
-    rows(models.all_types(), "64 MiB", [(F32, plain), (KINDS["Q4_K"], plain)])
+    rows(models.all_types(), "64 MiB", [(F32_RAW, plain), ("tensors/Q4_K/f32", plain)])
     if gemma():
         plain_raw, plain_f32 = models.plain("Gemma-raw"), models.plain("Gemma-f32")
         rows(models.GEMMA, "Gemma", [(GEMMA_RAW, plain_raw), (GEMMA_F32, plain_f32)])
@@ -180,7 +217,6 @@ def start(table, work):
         table.row("gguf.GGUFReader, Gemma", reader(models.GEMMA))
     else:
         table.row("64 GiB, 1,200 tensors", interleaved(n, huge=lambda: answer(huge))["huge"])
-    table.row("gguf.GGUFReader, 64 GiB", reader(huge))
 
 
 def listing(table, work):
@@ -196,46 +232,44 @@ def listing(table, work):
                 for times in took.values():
                     times.append(spawn(*command, mount.path))
         for (which, times), target in zip(took.items(), targets):
-            table.row(f"{label}, {which}", float(np.median(times)), most=target)
+            table.row(f"{label}, {which}", median(times), most=target)
 
     rows("ls -lR", "ls", "-lR", targets=(0.3, 0.1))
     rows("find", "find")
     rows("du", "du", "-s")
-    rows("grep -r", "grep", "-rq", "no such word", targets=(None, None))
+    rows("grep -r", "sh", "-c", '! grep -rq "no such word" "$0"')
 
 
 def random_reads(table, work):
-    """4 KiB anywhere in 64 MiB: microseconds a read, against a plain file (Python's own included)"""
+    """4 KiB anywhere in 64 MiB, microseconds a read (Python's own included), against a plain file"""
     model, plain, count = models.all_types(), models.plain("F32"), 4000
     warm(model, plain)
     table.section("random", f"microseconds a read, {count} reads", "mount", "plain file", "ratio")
-
-    def row(label, view, flags=0, step=4096):
-        with Mount(model, work) as mount:
-            ours = anywhere(mount / view, count, flags, step)
-            theirs = anywhere(plain, count, flags, step) if flags == 0 or step == 4096 else None
-        table.row(label, ours, theirs, theirs and ours / theirs)
-
-    for name, view in {"raw": F32} | KINDS:
-        row(f"{name}, not read before", view)
-        row(f"{name}, odd offsets", view, step=1)
-        row(f"{name}, O_DIRECT", view, os.O_DIRECT)
-        row(f"{name}, O_DIRECT, odd offsets", view, os.O_DIRECT, step=1)
+    ways = {
+        "buffered": (0, 4096),
+        "buffered, odd offsets": (0, 1),
+        "O_DIRECT": (os.O_DIRECT, 4096),
+        "O_DIRECT, odd offsets": (os.O_DIRECT, 1),  # which a plain file refuses
+    }
+    for view in (F32_RAW, "tensors/Q4_K/f32", "tensors/IQ2_XS/f32"):
+        for label, (flags, step) in ways.items():
+            with Mount(model, work) as mount:
+                ours = anywhere(mount / view, count, flags, step)
+            theirs = anywhere(plain, count, flags, step) if step == 4096 or not flags else None
+            table.row(f"{view[8:]}, {label}", ours, theirs, theirs and ours / theirs)
     for readers in (2, 8, 32):
         with Mount(model, work) as mount, multiprocessing.Pool(readers) as pool:
-            for name, path in {"Q4_K, O_DIRECT": mount / KINDS["Q4_K"]}.items():
-                calls = [(path, count // readers, os.O_DIRECT, 4096, seed) for seed in range(readers)]
-                took = elapsed(pool.starmap, anywhere, calls)
-                table.row(f"{name}, {readers} readers", took / count * 1e6)
+            path, share = mount / "tensors/Q4_K/f32", count // readers
+            calls = [(path, share, os.O_DIRECT, 4096, seed) for seed in range(readers)]
+            took = elapsed(pool.starmap, anywhere, calls)
+            table.row(f"Q4_K/f32, O_DIRECT, {readers} readers", took / count * 1e6)
 
 
-def anywhere(path, count, flags=0, step=4096, seed=0):
+def anywhere(path, count, flags, step, seed=0):
     """Microseconds that a 4 KiB read takes at offsets that are multiples of `step`."""
-    import mmap
-
     rng, buffer = random.Random(seed), mmap.mmap(-1, 4096)
-    size = os.path.getsize(path)
-    offsets = [rng.randrange((size - 4096) // step) * step for _ in range(count)]
+    last = os.path.getsize(path) - 4096
+    offsets = [rng.randrange(last // step) * step for _ in range(count)]
     fd = os.open(path, os.O_RDONLY | flags)
     start = time.perf_counter()
     for offset in offsets:
@@ -274,6 +308,7 @@ def memory(table, work):
 
 
 SECTIONS = {
+    "decoders": decoders,
     "first-read": first_read,
     "first-raw": first_raw,
     "second-read": second_read,
