@@ -45,13 +45,15 @@ const STATFS_BLOCK: u32 = 4096;
 const NAME_MAX: u32 = 255;
 
 /// Asked of the kernel, each for itself, so that one it lacks costs only that one.
-const WANTED: [InitFlags; 5] = [
+const WANTED: [InitFlags; 6] = [
     // Listings with attributes, when attributes are what the reader is after.
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
     // Lookups in one directory need not wait for each other, nor direct reads of one file.
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_ASYNC_DIO,
+    // That there are no access control lists is remembered: "ls -l" asks for two an entry.
+    InitFlags::FUSE_POSIX_ACL,
     // An aborted connection is told from an unmounted one.
     InitFlags::FUSE_ABORT_ERROR,
 ];

@@ -7,6 +7,9 @@
 //! without fused multiply-add, so every result equals ggml's `dequantize_row_*` bit for bit (NaNs
 //! may differ in sign and payload).
 
+// The loops run over lanes, as the drawings do.
+#![allow(clippy::needless_range_loop)]
+
 pub mod isa;
 
 mod float;
@@ -29,7 +32,6 @@ mod q6_k;
 mod q8;
 mod tq;
 
-use std::ops::Range;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use isa::{Isa, Portable};
@@ -48,8 +50,8 @@ pub struct Type {
     pub block_len: u32,
     /// Bytes in a block.
     pub block_bytes: u32,
-    /// The block's multi-byte fields, where tools agree on a big-endian form.
-    fields: Option<&'static [Range<u8>]>,
+    /// Offset and width of the block's multi-byte fields, where tools agree on a big-endian form.
+    fields: Option<&'static [(usize, usize)]>,
     /// By [`Isa`].
     decoders: [Decoder; 4],
 }
@@ -76,9 +78,7 @@ macro_rules! decoders {
             }
         }
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(
-            enable = "avx2,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi"
-        )]
+        #[target_feature(enable = "avx2,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
         fn avx512(src: &[u8], dst: &mut [f32]) {
             let s = isa::Avx512::new();
             for (b, y) in blocks::<$bytes, $len>(src, dst) {
@@ -109,14 +109,14 @@ macro_rules! row {
 }
 
 /// Fields of a block that begins with one half.
-const HALF: Option<&[Range<u8>]> = Some(&[0..2]);
+const HALF: Option<&[(usize, usize)]> = Some(&[(0, 2)]);
 /// A block without multi-byte fields.
-const BYTES: Option<&[Range<u8>]> = Some(&[]);
+const BYTES: Option<&[(usize, usize)]> = Some(&[]);
 
 /// Every type with a defined layout, in id order.
 #[rustfmt::skip]
 pub static TABLE: [Type; 35] = [
-    row!( 0, "F32",       1,   4, Some(&[0..4]), plain::f32),
+    row!( 0, "F32",       1,   4, Some(&[(0, 4)]), plain::f32),
     row!( 1, "F16",       1,   2, HALF, plain::f16),
     row!( 2, "Q4_0",     32,  18, HALF, q4::q4_0),
     row!( 3, "Q4_1",     32,  20, None, q4::q4_1),
@@ -126,9 +126,9 @@ pub static TABLE: [Type; 35] = [
     row!( 9, "Q8_1",     32,  36, None, q8::q8_1),
     row!(10, "Q2_K",    256,  84, None, q2_k::q2_k),
     row!(11, "Q3_K",    256, 110, None, q3_k::q3_k),
-    row!(12, "Q4_K",    256, 144, Some(&[0..2, 2..4]), q4_k::q4_k),
+    row!(12, "Q4_K",    256, 144, Some(&[(0, 2), (2, 2)]), q4_k::q4_k),
     row!(13, "Q5_K",    256, 176, None, q5_k::q5_k),
-    row!(14, "Q6_K",    256, 210, Some(&[208..210]), q6_k::q6_k),
+    row!(14, "Q6_K",    256, 210, Some(&[(208, 2)]), q6_k::q6_k),
     row!(15, "Q8_K",    256, 292, None, q8::q8_k),
     row!(16, "IQ2_XXS", 256,  66, None, iq2::iq2_xxs, iq2::iq2_xxs_fast),
     row!(17, "IQ2_XS",  256,  74, None, iq2::iq2_xs, iq2::iq2_xs_fast),
@@ -140,13 +140,13 @@ pub static TABLE: [Type; 35] = [
     row!(23, "IQ4_XS",  256, 136, None, iq4::iq4_xs),
     row!(24, "I8",        1,   1, BYTES, plain::i8),
     row!(25, "I16",       1,   2, HALF, plain::i16),
-    row!(26, "I32",       1,   4, Some(&[0..4]), plain::i32),
-    row!(27, "I64",       1,   8, Some(&[0..8]), plain::i64),
-    row!(28, "F64",       1,   8, Some(&[0..8]), plain::f64),
+    row!(26, "I32",       1,   4, Some(&[(0, 4)]), plain::i32),
+    row!(27, "I64",       1,   8, Some(&[(0, 8)]), plain::i64),
+    row!(28, "F64",       1,   8, Some(&[(0, 8)]), plain::f64),
     row!(29, "IQ1_M",   256,  56, None, iq1::iq1_m, iq1::iq1_m_fast),
     row!(30, "BF16",      1,   2, HALF, plain::bf16),
     row!(34, "TQ1_0",   256,  54, None, tq::tq1_0),
-    row!(35, "TQ2_0",   256,  66, Some(&[64..66]), tq::tq2_0),
+    row!(35, "TQ2_0",   256,  66, Some(&[(64, 2)]), tq::tq2_0),
     row!(39, "MXFP4",    32,  17, BYTES, fp4::mxfp4),
     row!(40, "NVFP4",    64,  36, BYTES, fp4::nvfp4),
     row!(41, "Q1_0",    128,  18, HALF, q1_0::q1_0),
@@ -196,8 +196,8 @@ impl Type {
     /// big-endian form alone.
     pub fn swap_bytes(&self, blocks: &mut [u8]) {
         for block in blocks.chunks_exact_mut(self.block_bytes as usize) {
-            for field in self.fields.unwrap_or_default() {
-                block[usize::from(field.start)..usize::from(field.end)].reverse();
+            for &(at, width) in self.fields.unwrap_or_default() {
+                block[at..at + width].reverse();
             }
         }
     }
@@ -260,6 +260,22 @@ fn scale<const L: usize, const G: usize>(scales: &[f32; G], codes: &[i8; 256], y
     for (g, y) in groups::<f32, L>(y).enumerate() {
         for j in 0..L {
             y[j] = scales[g] * f32::from(codes[g][j]);
+        }
+    }
+}
+
+/// As [`scale`], minus the minimum of the group.
+#[inline(always)]
+fn scale_min<const L: usize, const G: usize>(
+    scales: &[f32; G],
+    minima: &[f32; G],
+    codes: &[u8; 256],
+    y: &mut [f32; 256],
+) {
+    let codes = codes.as_chunks::<L>().0;
+    for (g, y) in groups::<f32, L>(y).enumerate() {
+        for j in 0..L {
+            y[j] = scales[g] * f32::from(codes[g][j]) - minima[g];
         }
     }
 }

@@ -118,15 +118,13 @@ pub(crate) fn parse_shard<R: ReadAt + ?Sized>(
     cursor.set_layout(layout);
     let tensors = cursor.count("the tensor count").map_err(at_header(8))?;
     let keys = cursor.count("the metadata key count").map_err(at_header(16))?;
-    let counts_fit = |keys: u64, tensors: u64, left: u64| {
-        let length = layout.length_bytes() as u128;
-        // An empty name and a one-byte value; an empty name, no dims, type and offset.
-        let least = u128::from(keys) * (length + 5) + u128::from(tensors) * (length + 16);
-        if least <= left.into() { Ok(()) } else { Err(Rule::Counts { keys, tensors, least, left }) }
-    };
-    let offset = cursor.position();
-    if let Err(rule) = counts_fit(keys, tensors, cursor.left()) {
-        index.tolerate(lenient, at_header(offset)(rule))?;
+    // The least a key takes: an empty name, a type and a byte. A tensor: an empty name, no dims.
+    let length = layout.length_bytes() as u128;
+    let least = u128::from(keys) * (length + 5) + u128::from(tensors) * (length + 16);
+    let left = cursor.left();
+    if least > left.into() {
+        let rule = Rule::Counts { keys, tensors, least, left };
+        index.tolerate(lenient, at_header(cursor.position())(rule))?;
     }
 
     let alignment = metadata::read(&mut cursor, keys, lenient, index)?;
@@ -134,7 +132,7 @@ pub(crate) fn parse_shard<R: ReadAt + ?Sized>(
     let rounded = |end: u64| end.checked_next_multiple_of(known).unwrap_or(end);
     let mut header = ShardHeader { layout, alignment: known, data_offset: 0 };
     if alignment.is_none() {
-        index.warn(|| "the tensors cannot be located and are left out".into());
+        index.warn(|_| "the tensors cannot be located and are left out".into());
         return Ok(ShardHeader { data_offset: rounded(size), ..header });
     }
     let first = index.tensors.len();
@@ -165,7 +163,7 @@ fn layout<R: ReadAt + ?Sized>(file: &R, cursor: &mut Cursor<'_, R>) -> Result<La
         let magic = head.iter().take(4).copied().collect();
         return Err(Rule::Magic { magic, looks_like: foreign::looks_like(head) });
     }
-    cursor.skip(4, "the magic")?;
+    let _: [u8; 4] = cursor.bytes("the magic")?;
     let bytes = cursor.bytes("the version")?;
     let (version, endian) = match u32::from_le_bytes(bytes) {
         version if version & 0xffff == 0 => (u32::from_be_bytes(bytes), Endian::Big),

@@ -125,6 +125,16 @@ impl Model {
         name.of(&self.names)
     }
 
+    /// The name of the key at a position; empty past the last.
+    pub fn key_name(&self, key: u32) -> &[u8] {
+        self.metadata.get(key as usize).map_or(b"", |entry| self.name(entry.key))
+    }
+
+    /// The name of the tensor at a position; empty past the last.
+    pub fn tensor_name(&self, tensor: u32) -> &[u8] {
+        self.tensors.get(tensor as usize).map_or(b"", |tensor| self.name(tensor.name))
+    }
+
     /// Dims of a tensor in the file's order, innermost first.
     pub fn dims(&self, tensor: &Tensor) -> &[u64] {
         tensor.dims_of(&self.dims)

@@ -82,7 +82,6 @@ pub fn run(request: &Request) -> Result<ExitCode, Error> {
 }
 
 fn mount(request: &Request, ready: Ready) -> Result<(), Error> {
-    let signals = Signals::block(request.foreground).map_err(Error::io(&request.mountpoint))?;
     let point = point::check(&request.mountpoint)?;
     let model = Arc::new(Model::open(&request.model, request.lenient)?);
     let (path, modified) = first_file(&model);
@@ -90,6 +89,8 @@ fn mount(request: &Request, ready: Ready) -> Result<(), Error> {
     let filesystem = Gguf::new(model.clone(), modified, owner(options));
 
     let source = options.fsname.as_deref().unwrap_or(path.as_os_str());
+    // Until here a signal may simply end the process: there is nothing to undo.
+    let signals = Signals::block(request.foreground).map_err(Error::io(&point))?;
     let device = device::mount(&point, source, options)?;
     let attached = Attached::find(&point).map_err(Error::io(&point))?;
     let watcher = options.auto_unmount.then(|| Watcher::start(&attached)).transpose();

@@ -1,40 +1,27 @@
 //! The code books of the IQ types and their sign masks: data only.
 //!
 //! A code book row is written as one `u16`: 2 bits a lane for the books of 8 lanes, 4 bits a lane for
-//! those of 4, lane 0 in the lowest bits; each code is an index into the book's few values. At
-//! compile time the rows become the words a decoder loads: one byte a lane, lane 0 in the lowest.
+//! those of 4, lane 0 in the lowest bits; each code is an index into the book's few values.
 //! The numbers are ggml's (`ggml-common.h`; also `gguf.quants` of gguf-py).
 
-/// Spreads rows of eight 2-bit codes into eight bytes each.
-const fn spread8<const N: usize>(rows: [u16; N], values: [i8; 3]) -> [u64; N] {
-    let mut words = [0; N];
+/// Spreads rows of codes, `16 / L` bits each, into their values.
+const fn spread<const L: usize, const N: usize, const V: usize>(
+    rows: [u16; N],
+    values: [i8; V],
+) -> [[i8; L]; N] {
+    let bits = 16 / L;
+    let mut lanes = [[0; L]; N];
     let mut i = 0;
     while i < N {
         let mut lane = 0;
-        while lane < 8 {
-            let code = rows[i] >> (2 * lane) & 3;
-            words[i] |= (values[code as usize] as u8 as u64) << (8 * lane);
+        while lane < L {
+            let code = rows[i] >> (bits * lane) & ((1 << bits) - 1);
+            lanes[i][lane] = values[code as usize];
             lane += 1;
         }
         i += 1;
     }
-    words
-}
-
-/// Spreads rows of four 4-bit codes into four bytes each.
-const fn spread4<const N: usize>(rows: [u16; N], values: [i8; 8]) -> [u32; N] {
-    let mut words = [0; N];
-    let mut i = 0;
-    while i < N {
-        let mut lane = 0;
-        while lane < 4 {
-            let code = rows[i] >> (4 * lane) & 15;
-            words[i] |= (values[code as usize] as u8 as u32) << (8 * lane);
-            lane += 1;
-        }
-        i += 1;
-    }
-    words
+    lanes
 }
 
 /// The sign byte of a 7-bit code: the code, and bit 7 set so that the number of set bits is even.
@@ -48,14 +35,14 @@ pub(super) static KSIGNS: [u8; 128] = {
     signs
 };
 
-/// A sign byte as eight bytes: all ones where the sign is negative.
-pub(super) static SIGN_MASKS: [u64; 256] = {
-    let mut masks = [0; 256];
+/// A sign byte, lane by lane: all ones where the lane is negative.
+pub(super) static SIGN_MASKS: [[i8; 8]; 256] = {
+    let mut masks = [[0; 8]; 256];
     let mut signs = 0;
     while signs < 256 {
         let mut lane = 0;
         while lane < 8 {
-            masks[signs] |= ((signs >> lane & 1) as u64 * 255) << (8 * lane);
+            masks[signs][lane] = -((signs >> lane & 1) as i8);
             lane += 1;
         }
         signs += 1;
@@ -64,7 +51,7 @@ pub(super) static SIGN_MASKS: [u64; 256] = {
 };
 
 /// The code book of IQ2_XXS.
-pub(super) static IQ2_XXS: [u64; 256] = spread8(
+pub(super) static IQ2_XXS: [[i8; 8]; 256] = spread(
     [
         0x0000, 0x0002, 0x0005, 0x0008, 0x000a, 0x0011, 0x0014, 0x0020, 0x0022, 0x0028, 0x002a,
         0x0041, 0x0044, 0x0050, 0x0058, 0x0061, 0x0064, 0x0080, 0x0082, 0x008a, 0x00a2, 0x0101,
@@ -95,7 +82,7 @@ pub(super) static IQ2_XXS: [u64; 256] = spread8(
 );
 
 /// The code book of IQ2_XS.
-pub(super) static IQ2_XS: [u64; 512] = spread8(
+pub(super) static IQ2_XS: [[i8; 8]; 512] = spread(
     [
         0x0000, 0x0002, 0x0005, 0x0008, 0x000a, 0x0011, 0x0014, 0x0016, 0x0019, 0x0020, 0x0022,
         0x0025, 0x0028, 0x0041, 0x0044, 0x0046, 0x0049, 0x0050, 0x0052, 0x0055, 0x0058, 0x0061,
@@ -149,7 +136,7 @@ pub(super) static IQ2_XS: [u64; 512] = spread8(
 );
 
 /// The code book of IQ2_S.
-pub(super) static IQ2_S: [u64; 1024] = spread8(
+pub(super) static IQ2_S: [[i8; 8]; 1024] = spread(
     [
         0x0000, 0x0002, 0x0005, 0x0008, 0x000a, 0x0011, 0x0014, 0x0016, 0x0019, 0x0020, 0x0022,
         0x0025, 0x0028, 0x0041, 0x0044, 0x0046, 0x0049, 0x0050, 0x0052, 0x0055, 0x0058, 0x0061,
@@ -250,7 +237,7 @@ pub(super) static IQ2_S: [u64; 1024] = spread8(
 );
 
 /// The code book of IQ3_XXS.
-pub(super) static IQ3_XXS: [u32; 256] = spread4(
+pub(super) static IQ3_XXS: [[i8; 4]; 256] = spread(
     [
         0x0000, 0x0002, 0x0004, 0x0011, 0x0013, 0x0017, 0x0020, 0x0022, 0x0031, 0x0042, 0x0073,
         0x0075, 0x0101, 0x0103, 0x0110, 0x0112, 0x0121, 0x0125, 0x0130, 0x0132, 0x0141, 0x0154,
@@ -281,7 +268,7 @@ pub(super) static IQ3_XXS: [u32; 256] = spread4(
 );
 
 /// The code book of IQ3_S.
-pub(super) static IQ3_S: [u32; 512] = spread4(
+pub(super) static IQ3_S: [[i8; 4]; 512] = spread(
     [
         0x0000, 0x0001, 0x0002, 0x0005, 0x0007, 0x0010, 0x0011, 0x0012, 0x0014, 0x0016, 0x0020,
         0x0021, 0x0025, 0x0033, 0x0040, 0x0042, 0x0045, 0x0047, 0x0051, 0x0053, 0x0060, 0x0062,
@@ -335,7 +322,7 @@ pub(super) static IQ3_S: [u32; 512] = spread4(
 );
 
 /// The code book of IQ1_S and IQ1_M; its values are signed.
-pub(super) static IQ1_S: [u64; 2048] = spread8(
+pub(super) static IQ1_S: [[i8; 8]; 2048] = spread(
     [
         0x0000, 0x0002, 0x0005, 0x0008, 0x000a, 0x0011, 0x0015, 0x0020, 0x0022, 0x0028, 0x002a,
         0x0045, 0x0051, 0x0054, 0x0056, 0x0065, 0x0080, 0x0082, 0x0088, 0x008a, 0x0095, 0x00a0,

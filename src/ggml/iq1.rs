@@ -16,6 +16,7 @@
 //! ```
 
 use super::grids::IQ1_S;
+use super::iq2::{signed, take};
 use super::isa::Simd;
 use super::{bytes, groups, scale, u16_at};
 
@@ -52,70 +53,58 @@ pub(super) fn iq1_m(s: impl Simd, b: &[u8; 56], y: &mut [f32; 256]) {
 #[inline(always)]
 fn group(dl: f32, row: usize, down: bool, y: &mut [f32; 8]) {
     let delta = if down { -0.125 } else { 0.125 };
-    let row = IQ1_S[row].to_le_bytes();
     for j in 0..8 {
-        y[j] = dl * (f32::from(row[j] as i8) + delta);
+        y[j] = dl * (f32::from(IQ1_S[row][j]) + delta);
     }
 }
 
 #[inline(always)]
 pub(super) fn iq1_s_fast(s: impl Simd, b: &[u8; 50], y: &mut [f32; 256]) {
     let d = s.half(u16_at(b, 0));
-    let q: &[u8; 32] = bytes(b, 2);
-    let (mut codes, mut scales) = ([0; 256], [0.0; 8]);
-    for (w, codes) in groups::<i8, 32>(&mut codes).enumerate() {
+    let (mut rows, mut down, mut scales) = ([0; 32], [0; 32], [0; 8]);
+    for w in 0..8 {
         let h = u16_at(b, 34 + 2 * w);
-        scales[w] = d * f32::from(2 * (h >> 12 & 7) + 1) * 0.125;
-        for (l, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
-            let row = usize::from(q[4 * w + l]) | usize::from(h >> (3 * l) & 7) << 8;
-            *codes = eighths(row, h >> 15 != 0);
+        for l in 0..4 {
+            rows[4 * w + l] = u16::from(b[2 + 4 * w + l]) | (h >> (3 * l) & 7) << 8;
+            down[4 * w + l] = all_if(h >> 15 != 0);
         }
+        scales[w] = 2 * (h >> 12 & 7) + 1;
     }
-    scale::<32, 8>(&scales, &codes, y);
+    let scales = scales.map(|scale| d * f32::from(scale) * 0.125);
+    scale::<32, 8>(&scales, &eighths(s, &take(&IQ1_S, &rows), &down), y);
 }
 
 #[inline(always)]
 pub(super) fn iq1_m_fast(s: impl Simd, b: &[u8; 56], y: &mut [f32; 256]) {
-    let q: &[u8; 32] = bytes(b, 0);
     let h: &[u8; 16] = bytes(b, 32);
     let sc: [u16; 4] = std::array::from_fn(|i| u16_at(b, 48 + 2 * i));
     let d = s.half(sc[0] >> 12 | sc[1] >> 12 << 4 | sc[2] >> 12 << 8 | sc[3] >> 12 << 12);
-    let mut codes = [0; 256];
-    for (i, codes) in groups::<i8, 16>(&mut codes).enumerate() {
-        for (l, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
-            let nibble = h[i] >> (4 * l) & 15;
-            let row = usize::from(q[2 * i + l]) | usize::from(nibble & 7) << 8;
-            *codes = eighths(row, nibble & 8 != 0);
-        }
+    let (mut rows, mut down, mut scales) = ([0; 32], [0; 32], [0; 16]);
+    for i in 0..16 {
+        rows[2 * i] = u16::from(b[2 * i]) | u16::from(h[i] & 7) << 8;
+        rows[2 * i + 1] = u16::from(b[2 * i + 1]) | u16::from(h[i] >> 4 & 7) << 8;
+        down[2 * i] = all_if(h[i] & 8 != 0);
+        down[2 * i + 1] = all_if(h[i] & 128 != 0);
+        scales[i] = 2 * (sc[i / 4] >> (3 * (i % 4)) & 7) + 1;
     }
-    let scales =
-        std::array::from_fn(|i| d * f32::from(2 * (sc[i / 4] >> (3 * (i % 4)) & 7) + 1) * 0.125);
-    scale::<16, 16>(&scales, &codes, y);
+    let scales = scales.map(|scale| d * f32::from(scale) * 0.125);
+    scale::<16, 16>(&scales, &eighths(s, &take(&IQ1_S, &rows), &down), y);
 }
 
-/// A row with its shift, times 8. An eighth of a scale is exact, for a half has no smaller value
-/// than 2^-24. In the sum each byte is kept between 64 and 192, so that none carries into the next.
+/// A sign byte of eight equal signs.
 #[inline(always)]
-fn eighths(row: usize, down: bool) -> [i8; 8] {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let row = IQ1_S_TIMES_8[row];
-    let codes = if down { row - ONES } else { row + ONES };
-    codes.to_le_bytes().map(|code| (code ^ 128) as i8)
+fn all_if(negative: bool) -> u8 {
+    if negative { 255 } else { 0 }
 }
 
-/// The code book with each byte as `8 * entry + 128`.
-static IQ1_S_TIMES_8: [u64; 2048] = {
-    let mut rows = IQ1_S;
-    let mut i = 0;
-    while i < rows.len() {
-        let mut bytes = rows[i].to_le_bytes();
-        let mut lane = 0;
-        while lane < 8 {
-            bytes[lane] = (bytes[lane] as i8 * 8) as u8 ^ 128;
-            lane += 1;
-        }
-        rows[i] = u64::from_le_bytes(bytes);
-        i += 1;
+/// Rows with their shifts, times 8. Their scale then is an eighth, which is exact, for a half has
+/// no smaller value than 2^-24.
+#[inline(always)]
+fn eighths(s: impl Simd, rows: &[[i8; 8]; 32], down: &[u8; 32]) -> [i8; 256] {
+    let rows = rows.as_flattened();
+    let mut codes = signed(s, &[1; 256], down);
+    for j in 0..256 {
+        codes[j] += 8 * rows[j];
     }
-    rows
-};
+    codes
+}

@@ -17,7 +17,7 @@
 //! value: ((d * (0.5 + scale)) * 0.25) * row[j], negated where the sign bit j is set
 //! ```
 
-use super::grids::{IQ2_S, IQ2_XS, IQ2_XXS, KSIGNS, SIGN_MASKS};
+use super::grids::{IQ2_S, IQ2_XS, IQ2_XXS, KSIGNS};
 use super::isa::Simd;
 use super::{bytes, groups, scale, u16_at, u32_at};
 
@@ -68,8 +68,7 @@ fn db(d: f32, sc: u8, l: usize) -> f32 {
 }
 
 #[inline(always)]
-fn group(db: f32, row: u64, signs: u8, y: &mut [f32; 8]) {
-    let row = row.to_le_bytes();
+fn group(db: f32, row: [i8; 8], signs: u8, y: &mut [f32; 8]) {
     for j in 0..8 {
         let sign = u32::from(signs >> j) << 31;
         y[j] = f32::from_bits((db * f32::from(row[j])).to_bits() ^ sign);
@@ -79,55 +78,86 @@ fn group(db: f32, row: u64, signs: u8, y: &mut [f32; 8]) {
 #[inline(always)]
 pub(super) fn iq2_xxs_fast(s: impl Simd, b: &[u8; 66], y: &mut [f32; 256]) {
     let d = s.half(u16_at(b, 0));
-    let (mut codes, mut scales) = ([0; 256], [0.0; 8]);
-    for (w, codes) in groups::<i8, 32>(&mut codes).enumerate() {
-        let rows: &[u8; 4] = bytes(b, 2 + 8 * w);
+    let (mut rows, mut signs, mut scales) = ([0; 32], [0; 32], [0.0; 8]);
+    for w in 0..8 {
         let word = u32_at(b, 6 + 8 * w);
-        scales[w] = (d * (0.5 + (word >> 28) as f32)) * 0.25;
-        for (l, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
-            let signs = KSIGNS[(word >> (7 * l) & 127) as usize];
-            *codes = signed(IQ2_XXS[usize::from(rows[l])], signs);
+        for l in 0..4 {
+            rows[4 * w + l] = u16::from(b[2 + 8 * w + l]);
+            signs[4 * w + l] = (word >> (7 * l)) as u8;
         }
+        scales[w] = (d * (0.5 + (word >> 28) as f32)) * 0.25;
     }
-    scale::<32, 8>(&scales, &codes, y);
+    let rows = take(&IQ2_XXS, &rows);
+    scale::<32, 8>(&scales, &signed(s, rows.as_flattened(), &even(signs)), y);
 }
 
 #[inline(always)]
 pub(super) fn iq2_xs_fast(s: impl Simd, b: &[u8; 74], y: &mut [f32; 256]) {
     let d = s.half(u16_at(b, 0));
-    let mut codes = [0; 256];
-    for (i, codes) in groups::<i8, 8>(&mut codes).enumerate() {
-        let q = usize::from(u16_at(b, 2 + 2 * i));
-        *codes = signed(IQ2_XS[q & 511], KSIGNS[q >> 9]);
+    let (mut rows, mut signs) = ([0; 32], [0; 32]);
+    for i in 0..32 {
+        let q = u16_at(b, 2 + 2 * i);
+        rows[i] = q & 511;
+        signs[i] = (q >> 9) as u8;
     }
-    scale::<16, 16>(&dbs(d, bytes(b, 66)), &codes, y);
+    let rows = take(&IQ2_XS, &rows);
+    scale::<16, 16>(&dbs(d, bytes(b, 66)), &signed(s, rows.as_flattened(), &even(signs)), y);
 }
 
 #[inline(always)]
 pub(super) fn iq2_s_fast(s: impl Simd, b: &[u8; 82], y: &mut [f32; 256]) {
     let d = s.half(u16_at(b, 0));
-    let q: &[u8; 32] = bytes(b, 2);
-    let signs: &[u8; 32] = bytes(b, 34);
     let qh: &[u8; 8] = bytes(b, 66);
-    let mut codes = [0; 256];
-    for (w, codes) in groups::<i8, 32>(&mut codes).enumerate() {
-        for (l, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
-            let row = usize::from(q[4 * w + l]) | usize::from(qh[w] >> (2 * l) & 3) << 8;
-            *codes = signed(IQ2_S[row], signs[4 * w + l]);
-        }
+    let mut rows = [0; 32];
+    for i in 0..32 {
+        rows[i] = u16::from(b[2 + i]) | u16::from(qh[i / 4] >> (2 * (i % 4)) & 3) << 8;
     }
-    scale::<16, 16>(&dbs(d, bytes(b, 74)), &codes, y);
+    let rows = take(&IQ2_S, &rows);
+    scale::<16, 16>(&dbs(d, bytes(b, 74)), &signed(s, rows.as_flattened(), bytes(b, 34)), y);
 }
 
 #[inline(always)]
 fn dbs(d: f32, sc: &[u8; 8]) -> [f32; 16] {
-    std::array::from_fn(|g| (d * (0.5 + f32::from(sc[g / 2] >> (4 * (g % 2)) & 15))) * 0.25)
+    let mut scales = [0; 16];
+    for w in 0..8 {
+        scales[2 * w] = sc[w] & 15;
+        scales[2 * w + 1] = sc[w] >> 4;
+    }
+    scales.map(|s| (d * (0.5 + f32::from(s))) * 0.25)
 }
 
-/// The magnitudes of a row with their signs. No magnitude is 0, so no byte carries into the next.
+/// The rows of a code book that `index` names.
 #[inline(always)]
-pub(super) fn signed(row: u64, signs: u8) -> [i8; 8] {
-    let negative = SIGN_MASKS[usize::from(signs)];
-    let codes = (row ^ negative).wrapping_add(negative & 0x0101_0101_0101_0101);
-    codes.to_le_bytes().map(|code| code as i8)
+pub(super) fn take<const L: usize, const N: usize, const G: usize>(
+    book: &[[i8; L]; N],
+    index: &[u16; G],
+) -> [[i8; L]; G] {
+    let mut rows = [[0; L]; G];
+    for (row, &i) in groups::<_, 1>(&mut rows).zip(index) {
+        row[0] = book[usize::from(i) % N];
+    }
+    rows
+}
+
+/// Sign codes of 7 bits, above which anything may be, as sign bytes: what [`KSIGNS`] holds.
+#[inline(always)]
+pub(super) fn even(mut signs: [u8; 32]) -> [u8; 32] {
+    for k in &mut signs {
+        let parity = (*k << 1) ^ (*k << 5);
+        let parity = parity ^ parity << 2;
+        let parity = parity ^ parity << 1;
+        *k = *k & 127 | parity & 128;
+    }
+    signs
+}
+
+/// The magnitudes of 32 groups with their signs.
+#[inline(always)]
+pub(super) fn signed(s: impl Simd, magnitudes: &[i8], signs: &[u8; 32]) -> [i8; 256] {
+    let mut codes = [0; 256];
+    let rows = magnitudes.as_chunks().0.iter().zip(signs.as_chunks().0);
+    for (codes, (magnitudes, signs)) in groups::<_, 64>(&mut codes).zip(rows) {
+        *codes = s.negate(magnitudes, u64::from_le_bytes(*signs));
+    }
+    codes
 }

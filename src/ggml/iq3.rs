@@ -15,7 +15,7 @@
 //! ```
 
 use super::grids::{IQ3_S, IQ3_XXS, KSIGNS};
-use super::iq2::signed;
+use super::iq2::{even, signed, take};
 use super::isa::Simd;
 use super::{bytes, groups, scale, u16_at, u32_at};
 
@@ -53,8 +53,7 @@ pub(super) fn iq3_s(s: impl Simd, b: &[u8; 110], y: &mut [f32; 256]) {
 }
 
 #[inline(always)]
-fn group(db: f32, rows: [u32; 2], signs: u8, y: &mut [f32; 8]) {
-    let rows = rows.map(u32::to_le_bytes);
+fn group(db: f32, rows: [[i8; 4]; 2], signs: u8, y: &mut [f32; 8]) {
     for j in 0..8 {
         let sign = u32::from(signs >> j) << 31;
         y[j] = f32::from_bits((db * f32::from(rows[j / 4][j % 4])).to_bits() ^ sign);
@@ -65,16 +64,16 @@ fn group(db: f32, rows: [u32; 2], signs: u8, y: &mut [f32; 8]) {
 pub(super) fn iq3_xxs_fast(s: impl Simd, b: &[u8; 98], y: &mut [f32; 256]) {
     let d = s.half(u16_at(b, 0));
     let q: &[u8; 64] = bytes(b, 2);
-    let (mut codes, mut scales) = ([0; 256], [0.0; 8]);
-    for (w, codes) in groups::<i8, 32>(&mut codes).enumerate() {
+    let (mut signs, mut scales) = ([0; 32], [0.0; 8]);
+    for w in 0..8 {
         let x = u32_at(b, 66 + 4 * w);
-        scales[w] = (d * (0.5 + (x >> 28) as f32)) * 0.5;
-        for (l, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
-            let row = |i| u64::from(IQ3_XXS[usize::from(q[8 * w + 2 * l + i])]);
-            *codes = signed(row(0) | row(1) << 32, KSIGNS[(x >> (7 * l) & 127) as usize]);
+        for l in 0..4 {
+            signs[4 * w + l] = (x >> (7 * l)) as u8;
         }
+        scales[w] = (d * (0.5 + (x >> 28) as f32)) * 0.5;
     }
-    scale::<32, 8>(&scales, &codes, y);
+    let rows = take(&IQ3_XXS, &q.map(u16::from));
+    scale::<32, 8>(&scales, &signed(s, rows.as_flattened(), &even(signs)), y);
 }
 
 #[inline(always)]
@@ -82,18 +81,13 @@ pub(super) fn iq3_s_fast(s: impl Simd, b: &[u8; 110], y: &mut [f32; 256]) {
     let d = s.half(u16_at(b, 0));
     let q: &[u8; 64] = bytes(b, 2);
     let qh: &[u8; 8] = bytes(b, 66);
-    let signs: &[u8; 32] = bytes(b, 74);
     let sc: &[u8; 4] = bytes(b, 106);
-    let (mut codes, mut scales) = ([0; 256], [0.0; 8]);
-    for (w, codes) in groups::<i8, 32>(&mut codes).enumerate() {
-        scales[w] = d * f32::from(1 + 2 * (sc[w / 2] >> (4 * (w % 2)) & 15));
-        for (l, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
-            let row = |i| {
-                let high = usize::from(qh[w] >> (2 * l + i) & 1) << 8;
-                u64::from(IQ3_S[usize::from(q[8 * w + 2 * l + i]) | high])
-            };
-            *codes = signed(row(0) | row(1) << 32, signs[4 * w + l]);
-        }
+    let mut rows = [0; 64];
+    for i in 0..64 {
+        rows[i] = u16::from(q[i]) | u16::from(qh[i / 8] >> (i % 8) & 1) << 8;
     }
-    scale::<32, 8>(&scales, &codes, y);
+    let rows = take(&IQ3_S, &rows);
+    let scales: [f32; 8] =
+        std::array::from_fn(|w| d * f32::from(1 + 2 * (sc[w / 2] >> (4 * (w % 2)) & 15)));
+    scale::<32, 8>(&scales, &signed(s, rows.as_flattened(), bytes(b, 74)), y);
 }

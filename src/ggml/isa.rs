@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use super::float;
+use super::{float, grids};
 
 /// The levels a decoder is compiled for, from the specification to the widest.
 ///
@@ -20,7 +20,7 @@ pub enum Isa {
     Portable,
     /// x86-64 with AVX2, F16C and BMI.
     Avx2,
-    /// x86-64 with AVX-512 F, BW, DQ, VL and VBMI, on top of the former.
+    /// x86-64 with AVX-512 F, BW, DQ and VL, on top of the former.
     Avx512,
 }
 
@@ -65,12 +65,7 @@ fn detect() -> Isa {
     use std::arch::is_x86_feature_detected as has;
     if !(has!("avx2") && has!("f16c") && has!("bmi1") && has!("bmi2")) {
         Isa::Portable
-    } else if has!("avx512f")
-        && has!("avx512bw")
-        && has!("avx512dq")
-        && has!("avx512vl")
-        && has!("avx512vbmi")
-    {
+    } else if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
         Isa::Avx512
     } else {
         Isa::Avx2
@@ -90,6 +85,8 @@ pub(super) trait Simd: Copy {
     fn half_lane(self, bits: u16) -> f32;
     /// `table[code]` of sixteen codes, each at most 15.
     fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16];
+    /// `values`, negated where the lane's bit of `signs` is set.
+    fn negate(self, values: &[i8; 64], signs: u64) -> [i8; 64];
 }
 
 /// The compilation target's own instructions.
@@ -107,9 +104,35 @@ impl Simd for Portable {
         float::half(bits)
     }
 
+    #[cfg(not(target_arch = "aarch64"))]
     #[inline(always)]
     fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16] {
         codes.map(|code| table[usize::from(code & 15)])
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    #[inline(always)]
+    fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16] {
+        use std::arch::aarch64::{int8x16_t, uint8x16_t, vqtbl1q_s8};
+        use std::mem::transmute;
+        // SAFETY: every AArch64 target of Linux has NEON; arrays and vectors of one size have no
+        // invalid bits.
+        unsafe {
+            let table = transmute::<[i8; 16], int8x16_t>(*table);
+            let codes = transmute::<[u8; 16], uint8x16_t>(codes);
+            transmute::<int8x16_t, [i8; 16]>(vqtbl1q_s8(table, codes))
+        }
+    }
+
+    #[inline(always)]
+    fn negate(self, values: &[i8; 64], signs: u64) -> [i8; 64] {
+        let masks = signs.to_le_bytes().map(|signs| grids::SIGN_MASKS[usize::from(signs)]);
+        let masks = masks.as_flattened();
+        let mut lanes = [0; 64];
+        for j in 0..64 {
+            lanes[j] = (values[j] ^ masks[j]) - masks[j];
+        }
+        lanes
     }
 }
 
@@ -119,16 +142,16 @@ pub(super) use x86::{Avx2, Avx512};
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::asm;
-    use std::arch::x86_64::{_mm_cvtph_ps, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_shuffle_epi8};
+    use std::arch::x86_64::*;
     use std::mem::transmute;
 
-    use super::Simd;
+    use super::{Portable, Simd};
 
     /// Proof of AVX2 and F16C.
     #[derive(Clone, Copy)]
     pub(in super::super) struct Avx2(());
 
-    /// Proof of AVX-512 F, BW, DQ, VL and VBMI.
+    /// Proof of AVX-512 F, BW, DQ and VL.
     #[derive(Clone, Copy)]
     pub(in super::super) struct Avx512(());
 
@@ -141,9 +164,7 @@ mod x86 {
     }
 
     impl Avx512 {
-        #[target_feature(
-            enable = "avx2,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi"
-        )]
+        #[target_feature(enable = "avx2,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
         #[inline]
         pub(in super::super) fn new() -> Self {
             Self(())
@@ -176,7 +197,16 @@ mod x86 {
         #[inline(always)]
         fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16] {
             // SAFETY: `self` proves SSSE3; arrays and vectors of one size have no invalid bits.
-            unsafe { transmute(_mm_shuffle_epi8(transmute(*table), transmute(codes))) }
+            unsafe {
+                let table = transmute::<[i8; 16], __m128i>(*table);
+                let codes = transmute::<[u8; 16], __m128i>(codes);
+                transmute::<__m128i, [i8; 16]>(_mm_shuffle_epi8(table, codes))
+            }
+        }
+
+        #[inline(always)]
+        fn negate(self, values: &[i8; 64], signs: u64) -> [i8; 64] {
+            Portable.negate(values, signs)
         }
     }
 
@@ -194,6 +224,16 @@ mod x86 {
         #[inline(always)]
         fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16] {
             Avx2(()).lookup(table, codes)
+        }
+
+        #[inline(always)]
+        fn negate(self, values: &[i8; 64], signs: u64) -> [i8; 64] {
+            // SAFETY: `self` proves AVX-512 BW; arrays and vectors of one size have no invalid bits.
+            unsafe {
+                let values = transmute::<[i8; 64], __m512i>(*values);
+                let negated = _mm512_mask_sub_epi8(values, signs, _mm512_setzero_si512(), values);
+                transmute::<__m512i, [i8; 64]>(negated)
+            }
         }
     }
 }

@@ -14,9 +14,10 @@ use super::{bytes, groups, u16_at, u32_at};
 pub(super) fn q1_0(s: impl Simd, b: &[u8; 18], y: &mut [f32; 128]) {
     let d = s.half(u16_at(b, 0)).to_bits();
     for (w, y) in groups::<f32, 32>(y).enumerate() {
-        let clear = !u32_at(bytes::<16>(b, 2), 4 * w);
+        let q = u32_at(bytes::<16>(b, 2), 4 * w);
         for j in 0..32 {
-            y[j] = f32::from_bits(d ^ (clear >> j) << 31);
+            let sign = if q & 1 << j == 0 { 1 << 31 } else { 0 };
+            y[j] = f32::from_bits(d ^ sign);
         }
     }
 }

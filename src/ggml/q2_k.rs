@@ -10,7 +10,7 @@
 //! ```
 
 use super::isa::Simd;
-use super::{bytes, groups, u16_at};
+use super::{bytes, groups, scale_min, u16_at};
 
 #[inline(always)]
 pub(super) fn q2_k(s: impl Simd, b: &[u8; 84], y: &mut [f32; 256]) {
@@ -18,17 +18,17 @@ pub(super) fn q2_k(s: impl Simd, b: &[u8; 84], y: &mut [f32; 256]) {
     let q: &[u8; 64] = bytes(b, 16);
     let d = s.half(u16_at(b, 80));
     let dmin = s.half(u16_at(b, 82));
-    let mut a = [0.0; 16];
-    let mut m = [0.0; 16];
-    for g in 0..16 {
-        a[g] = d * f32::from(scales[g] & 15);
-        m[g] = dmin * f32::from(scales[g] >> 4);
-    }
-    for (g, y) in groups::<f32, 16>(y).enumerate() {
-        let (n, j, p) = (g / 8, g / 2 % 4, g % 2);
-        for l in 0..16 {
-            let code = q[32 * n + 16 * p + l] >> (2 * j) & 3;
-            y[l] = a[g] * f32::from(code) - m[g];
+    let mut codes = [0; 256];
+    for (n, codes) in groups::<u8, 128>(&mut codes).enumerate() {
+        for l in 0..32 {
+            let q = q[32 * n + l];
+            codes[l] = q & 3;
+            codes[32 + l] = q >> 2 & 3;
+            codes[64 + l] = q >> 4 & 3;
+            codes[96 + l] = q >> 6;
         }
     }
+    let a = scales.map(|s| d * f32::from(s & 15));
+    let m = scales.map(|s| dmin * f32::from(s >> 4));
+    scale_min::<16, 16>(&a, &m, &codes, y);
 }

@@ -19,11 +19,13 @@ pub(super) fn q3_k(s: impl Simd, b: &[u8; 110], y: &mut [f32; 256]) {
     let q: &[u8; 64] = bytes(b, 32);
     let sc: &[u8; 12] = bytes(b, 96);
     let d = s.half(u16_at(b, 108));
-    let mut a = [0.0; 16];
-    for g in 0..16 {
-        let low = sc[g % 8] >> (4 * (g / 8)) & 15;
-        let high = sc[8 + g % 4] >> (2 * (g / 4)) & 3;
-        a[g] = d * (i32::from(low | high << 4) - 32) as f32;
+    let mut scales = [0; 16];
+    for i in 0..4 {
+        let (a, b, high) = (sc[i], sc[4 + i], sc[8 + i]);
+        scales[i] = (a & 15 | (high & 3) << 4) as i8 - 32;
+        scales[4 + i] = (b & 15 | (high >> 2 & 3) << 4) as i8 - 32;
+        scales[8 + i] = (a >> 4 | (high >> 4 & 3) << 4) as i8 - 32;
+        scales[12 + i] = (b >> 4 | high >> 6 << 4) as i8 - 32;
     }
     let mut codes = [0; 256];
     for (n, codes) in groups::<i8, 128>(&mut codes).enumerate() {
@@ -35,5 +37,5 @@ pub(super) fn q3_k(s: impl Simd, b: &[u8; 110], y: &mut [f32; 256]) {
             codes[96 + l] = (q >> 6 | (h >> 3 & 1) << 2) as i8 - 4;
         }
     }
-    scale::<16, 16>(&a, &codes, y);
+    scale::<16, 16>(&scales.map(|s| d * f32::from(s)), &codes, y);
 }

@@ -14,19 +14,20 @@
 //! ```
 
 use super::isa::Simd;
-use super::{bytes, groups, u16_at};
+use super::{bytes, groups, scale_min, u16_at};
 
 #[inline(always)]
 pub(super) fn q4_k(s: impl Simd, b: &[u8; 144], y: &mut [f32; 256]) {
     let (a, m) = scales(s, bytes(b, 0));
     let q: &[u8; 128] = bytes(b, 16);
-    for (c, y) in groups::<f32, 64>(y).enumerate() {
+    let mut codes = [0; 256];
+    for (c, codes) in groups::<u8, 64>(&mut codes).enumerate() {
         for l in 0..32 {
-            let q = q[32 * c + l];
-            y[l] = a[2 * c] * f32::from(q & 15) - m[2 * c];
-            y[32 + l] = a[2 * c + 1] * f32::from(q >> 4) - m[2 * c + 1];
+            codes[l] = q[32 * c + l] & 15;
+            codes[32 + l] = q[32 * c + l] >> 4;
         }
     }
+    scale_min::<32, 8>(&a, &m, &codes, y);
 }
 
 /// The scales and minima of the 8 groups, as Q4_K and Q5_K pack them into their first 16 bytes.
@@ -35,12 +36,12 @@ pub(super) fn scales(s: impl Simd, b: &[u8; 16]) -> ([f32; 8], [f32; 8]) {
     let d = s.half(u16_at(b, 0));
     let dmin = s.half(u16_at(b, 2));
     let s: &[u8; 12] = bytes(b, 4);
-    let (mut a, mut m) = ([0.0; 8], [0.0; 8]);
+    let (mut scales, mut minima) = ([0; 8], [0; 8]);
     for g in 0..4 {
-        a[g] = d * f32::from(s[g] & 63);
-        m[g] = dmin * f32::from(s[g + 4] & 63);
-        a[g + 4] = d * f32::from(s[g + 8] & 15 | s[g] >> 6 << 4);
-        m[g + 4] = dmin * f32::from(s[g + 8] >> 4 | s[g + 4] >> 6 << 4);
+        scales[g] = s[g] & 63;
+        minima[g] = s[g + 4] & 63;
+        scales[g + 4] = s[g + 8] & 15 | s[g] >> 6 << 4;
+        minima[g + 4] = s[g + 8] >> 4 | s[g + 4] >> 6 << 4;
     }
-    (a, m)
+    (scales.map(|s| d * f32::from(s)), minima.map(|m| dmin * f32::from(m)))
 }

@@ -10,18 +10,20 @@
 //! ```
 
 use super::isa::Simd;
-use super::{bytes, groups, q4_k};
+use super::{bytes, groups, q4_k, scale_min};
 
 #[inline(always)]
 pub(super) fn q5_k(s: impl Simd, b: &[u8; 176], y: &mut [f32; 256]) {
     let (a, m) = q4_k::scales(s, bytes(b, 0));
     let h: &[u8; 32] = bytes(b, 16);
     let q: &[u8; 128] = bytes(b, 48);
-    for (c, y) in groups::<f32, 64>(y).enumerate() {
+    let mut codes = [0; 256];
+    for (c, codes) in groups::<u8, 64>(&mut codes).enumerate() {
         for l in 0..32 {
             let (q, h) = (q[32 * c + l], h[l] >> (2 * c));
-            y[l] = a[2 * c] * f32::from(q & 15 | (h & 1) << 4) - m[2 * c];
-            y[32 + l] = a[2 * c + 1] * f32::from(q >> 4 | (h >> 1 & 1) << 4) - m[2 * c + 1];
+            codes[l] = q & 15 | (h & 1) << 4;
+            codes[32 + l] = q >> 4 | (h >> 1 & 1) << 4;
         }
     }
+    scale_min::<32, 8>(&a, &m, &codes, y);
 }

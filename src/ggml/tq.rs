@@ -32,7 +32,7 @@ fn digits<const M: usize, const L: usize>(d: f32, x: &[u8; M], y: &mut [f32; L])
     let mut x = *x;
     for y in y.as_chunks_mut::<M>().0 {
         for m in 0..M {
-            let digit = (u16::from(x[m]) * 3 >> 8) as u8;
+            let digit = ((u16::from(x[m]) * 3) >> 8) as u8;
             y[m] = (i32::from(digit) - 1) as f32 * d;
             x[m] = x[m].wrapping_mul(3);
         }

@@ -13,9 +13,9 @@ const WINDOW: usize = 128 << 10;
 /// Bytes asked of the file after a jump, when it is not known that more will be needed.
 const AFTER_JUMP: usize = 4 << 10;
 
-/// Most bytes read of one header. Headers of the largest models are about 20 MB, so a header that
-/// makes the reader walk further (billions of empty strings in a sparse file) is hostile.
-const MAX_WALK: u64 = 1 << 30;
+/// Most bytes read of one header. Those of the largest models are about 20 MB, so a header that makes
+/// the reader walk further (billions of empty strings in a sparse file) is hostile.
+const MAX_WALK: u64 = 256 << 20;
 
 /// Longest key or tensor name, in bytes. The document allows 65535 for keys.
 const MAX_NAME: u64 = 1 << 20;

@@ -208,11 +208,11 @@ impl fmt::Display for Rule {
             ),
             Rule::Counts { keys, tensors, least, left } => write!(
                 f,
-                "the header counts {keys} keys and {tensors} tensors, which take {least} bytes at \
-                 least, but the file ends after {left} (truncated or damaged)"
+                "its counts (keys: {keys}, tensors: {tensors}) take {least} bytes at least, but the \
+                 file ends after {left} more (truncated or damaged)"
             ),
             Rule::Length { part, bytes, left } => {
-                write!(f, "its {part} takes {bytes} bytes, but the file ends after {left}")
+                write!(f, "its {part} takes {bytes} bytes, but the file ends after {left} more")
             }
             Rule::NameLength { len, most } => {
                 write!(f, "its name is {len} bytes long; at most {most} are read")

@@ -2,7 +2,6 @@
 //! not in the file, gaps, overlaps, order and alignment.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::error::{Error, Place, Rule};
 use super::index::{Index, MAX_WARNINGS};
@@ -55,7 +54,7 @@ impl Extents<'_> {
         for tensor in tensors.iter_mut().filter(|t| t.elements > 0) {
             tensor.oddity |= Oddity::MISSING;
         }
-        index.warn(|| format!("the bytes of {count} tensors cannot be located"));
+        index.warn(|_| format!("the bytes of {count} tensors cannot be located"));
     }
 
     /// Where a run of bytes ends once it is padded.
@@ -150,56 +149,53 @@ impl Extents<'_> {
             let name = Printable(name);
             let warning =
                 format!("tensor {name}{more}: type {id}, {why}; only raw bytes are shown");
-            index.warn(|| warning);
+            index.warn(|_| warning);
         }
     }
 
     /// Offsets that other readers refuse: not one after the other, without gaps, each aligned.
     fn warn_of_places(&self, index: &mut Index, order: &[u32]) {
+        let alignment = self.header.alignment;
         let mut before = 0;
         for position in self.first..index.tensors.len() {
             let Some(tensor) = index.tensors.get_mut(position) else { break };
-            if tensor.elements == 0 {
+            let Tensor { name, offset, elements, .. } = *tensor;
+            if elements == 0 {
                 continue;
             }
-            let Tensor { name, offset, .. } = *tensor;
-            let misaligned = !offset.is_multiple_of(self.header.alignment);
-            if misaligned {
+            if !offset.is_multiple_of(alignment) {
                 tensor.oddity |= Oddity::MISALIGNED;
-                let alignment = self.header.alignment;
-                warn(index, name, format_args!("offset {offset} is not aligned to {alignment}"));
+                index.warn_of(name, format_args!("offset {offset} is not aligned to {alignment}"));
             }
             if offset < before {
-                warn(index, name, format_args!("offset {offset} is out of order, after {before}"));
+                index
+                    .warn_of(name, format_args!("offset {offset} is out of order, after {before}"));
             }
             before = offset;
         }
-        let mut furthest: Option<(usize, u64)> = None;
+        // The tensor that reaches furthest of those passed: its place, its name and its end.
+        let mut furthest: Option<(usize, Name, u64)> = None;
         for position in order.iter().map(|&at| self.first + at as usize) {
-            let Some(&Tensor { name, offset, .. }) = index.tensors.get(position) else { break };
-            let end = index.tensors.get(position).map_or(0, Tensor::end);
-            let (other, free) = furthest.map_or((None, 0), |(at, end)| (Some(at), end));
-            if let Some(other) = other.filter(|_| offset < free) {
-                for at in [position, other] {
+            let Some(tensor) = index.tensors.get(position) else { break };
+            let (name, offset, end) = (tensor.name, tensor.offset, tensor.end());
+            let free = furthest.map_or(0, |(.., end)| end);
+            if let Some((holder, other, _)) = furthest.filter(|_| offset < free) {
+                for at in [position, holder] {
                     if let Some(tensor) = index.tensors.get_mut(at) {
                         tensor.oddity |= Oddity::OVERLAP;
                     }
                 }
-                let other = index.tensors.get(other).map(|t| index.name(t.name));
-                let other = Printable(other.unwrap_or_default()).to_string();
-                warn(index, name, format_args!("offset {offset} overlaps tensor {other}"));
-            } else if offset > self.padded(free) {
+                index.warn(|index| {
+                    let (name, other) = (Printable(index.name(name)), Printable(index.name(other)));
+                    format!("tensor {name}: offset {offset} overlaps tensor {other}")
+                });
+            } else if offset - offset % alignment > self.padded(free) {
                 let gap = offset - self.padded(free);
-                warn(index, name, format_args!("offset {offset} leaves a gap of {gap} bytes"));
+                index.warn_of(name, format_args!("offset {offset} leaves a gap of {gap} bytes"));
             }
             if end >= free {
-                furthest = Some((position, end));
+                furthest = Some((position, name, end));
             }
         }
     }
-}
-
-fn warn(index: &mut Index, name: Name, what: fmt::Arguments<'_>) {
-    let warning = format!("tensor {}: {what}", Printable(index.name(name)));
-    index.warn(|| warning);
 }

@@ -1,5 +1,7 @@
 //! What a file that is not GGUF looks like, for the error message.
 
+use super::printable::Printable;
+
 /// A file of another kind: where its mark is, the mark, and what to say.
 const MARKS: &[(usize, &[u8], &str)] = &[
     (0, b"version https://git-lfs", "a Git LFS pointer; `git lfs pull` fetches the model"),
@@ -54,6 +56,8 @@ pub(super) fn looks_like(head: &[u8]) -> Option<String> {
     if text.starts_with(b"{") || text.starts_with(b"[") {
         return Some("JSON text".into());
     }
-    let prose = |b: &u8| b.is_ascii_graphic() || b.is_ascii_whitespace();
-    (text.len() > 4 && text.iter().all(prose)).then(|| "a text file".into())
+    let line = text.split(|b| *b == b'\n').next().unwrap_or_default();
+    let prose = |b: &u8| b.is_ascii_graphic() || *b == b' ' || *b == b'\t';
+    let is_text = line.len() > 4 && line.iter().all(prose);
+    is_text.then(|| format!("a text file that begins {}", Printable(line)))
 }

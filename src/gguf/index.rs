@@ -1,12 +1,14 @@
 //! What is kept in memory of the headers of a model's files: bounded, and without a copy of any
 //! string value.
 
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::error::{Error, Rule};
+use super::printable::Printable;
 use super::{KeyValue, Name, Oddity, Tensor, TensorType};
 
 /// Most bytes of memory for the index of one model. It holds 200,000 tensors with names of 40 bytes
@@ -72,12 +74,18 @@ impl Index {
         }
     }
 
-    pub(crate) fn warn(&mut self, warning: impl FnOnce() -> String) {
+    pub(crate) fn warn(&mut self, warning: impl FnOnce(&Index) -> String) {
         if self.warnings.len() < MAX_WARNINGS {
-            self.warnings.push(warning());
+            let line = warning(self);
+            self.warnings.push(line);
         } else {
             self.more_warnings += 1;
         }
+    }
+
+    /// Warns of a tensor.
+    pub(super) fn warn_of(&mut self, tensor: Name, what: fmt::Arguments<'_>) {
+        self.warn(|index| format!("tensor {}: {what}", Printable(index.name(tensor))));
     }
 
     /// Refuses, or warns and goes on if lenient.
@@ -85,7 +93,7 @@ impl Index {
         if !lenient {
             return Err(error);
         }
-        self.warn(|| error.to_string());
+        self.warn(|_| error.to_string());
         Ok(())
     }
 

@@ -42,7 +42,7 @@ pub(super) fn read<R: ReadAt + ?Sized>(
         match info.tensor(shard, index.dims.get(dims..).unwrap_or_default(), dims as u32) {
             Ok(tensor) => {
                 index.tensors.push(tensor);
-                if let Err(rule) = enter_name(index) {
+                if let Err(rule) = enter_name(index, info.name) {
                     let error = error(rule, Some(index.name(info.name)));
                     index.tolerate(lenient, error)?;
                 }
@@ -57,6 +57,10 @@ pub(super) fn read<R: ReadAt + ?Sized>(
     }
     Ok(true)
 }
+
+/// Most elements of a tensor with an `f32` view: its size, and that of a file with a short header
+/// before it, must fit in an `i64` as file sizes do.
+const MAX_FLOATS: u64 = (i64::MAX as u64 - (1 << 20)) / 4;
 
 /// An info as it stands in the file; its dims are the last of the index.
 struct Info {
@@ -105,7 +109,7 @@ impl Info {
             }
             Some(ty) => {
                 let bytes = (elements / u64::from(ty.block_len)).checked_mul(ty.block_bytes.into());
-                let float_fits = elements <= i64::MAX as u64 / 4;
+                let float_fits = elements <= MAX_FLOATS;
                 let bytes = bytes.filter(|_| float_fits).ok_or(Rule::FloatSize { elements })?;
                 (TensorType::Known(ty), bytes)
             }
@@ -128,7 +132,7 @@ impl Info {
 }
 
 /// Enters the last tensor's name; a duplicate is worth a warning, one from another shard an error.
-fn enter_name(index: &mut Index) -> Result<(), Rule> {
+fn enter_name(index: &mut Index, name: Name) -> Result<(), Rule> {
     let Index { tensors, names, by_name, .. } = &mut *index;
     let name_of = |p: usize| tensors.get(p).map_or(&[][..], |tensor| tensor.name.of(names));
     let last = tensors.len().saturating_sub(1);
@@ -137,7 +141,6 @@ fn enter_name(index: &mut Index) -> Result<(), Rule> {
     if shard_of(earlier) != shard_of(last) {
         return Err(Rule::TwoShards { shard: shard_of(earlier) });
     }
-    let warning = format!("duplicate tensor {}", Printable(name_of(last)));
-    index.warn(|| warning);
+    index.warn(|index| format!("duplicate tensor {}", Printable(index.name(name))));
     Ok(())
 }

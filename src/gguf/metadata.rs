@@ -30,27 +30,29 @@ pub(super) fn read<R: ReadAt + ?Sized>(
     for position in 0..count {
         let offset = cursor.position();
         let start = index.names.len();
-        let (rule, damaged) = match entry(cursor, index) {
-            Ok(entry) => {
-                index.metadata.push(entry);
-                warn_of_duplicate(index, &mut seen);
-                if index.name(entry.key) != ALIGNMENT {
-                    continue;
-                }
-                match alignment.accept(entry.value) {
-                    Ok(()) => continue,
-                    Err(rule) => (rule, false),
-                }
+        let entry = match entry(cursor, index) {
+            Ok(entry) => entry,
+            Err(rule) => {
+                let key = index.names.get(start..).filter(|key| !key.is_empty()).map(Into::into);
+                index.names.truncate(start);
+                let place = Place::Key(position, key);
+                index.tolerate(lenient, Error { place, offset, rule })?;
+                return Ok(None);
             }
-            Err(rule) => (rule, true),
         };
-        let key = index.names.get(start..).filter(|key| !key.is_empty()).map(Into::into);
-        index.tolerate(lenient, Error { place: Place::Key(position, key), offset, rule })?;
-        if damaged {
-            index.names.truncate(start);
-            return Ok(None);
+        index.metadata.push(entry);
+        let Index { metadata, names, .. } = &*index;
+        let key_of = |p: usize| metadata.get(p).map_or(&[][..], |entry| entry.key.of(names));
+        if seen.enter(metadata.len() - 1, key_of).is_some() {
+            index.warn(|index| format!("duplicate key {}", Printable(index.name(entry.key))));
         }
-        alignment = Alignment::Unusable;
+        if index.name(entry.key) == ALIGNMENT
+            && let Err(rule) = alignment.accept(entry.value)
+        {
+            let place = Place::Key(position, Some(ALIGNMENT.into()));
+            index.tolerate(lenient, Error { place, offset, rule })?;
+            alignment = Alignment::Unusable;
+        }
     }
     Ok(alignment.known())
 }
@@ -62,16 +64,6 @@ fn entry<R: ReadAt + ?Sized>(
     index.check_budget()?;
     let key = cursor.name(&mut index.names)?;
     Ok(KeyValue { key, value: value(cursor)? })
-}
-
-fn warn_of_duplicate(index: &mut Index, seen: &mut NameTable) {
-    let Index { metadata, names, .. } = &*index;
-    let name_of = |p: usize| metadata.get(p).map_or(&[][..], |entry| entry.key.of(names));
-    let last = metadata.len().saturating_sub(1);
-    if seen.enter(last, name_of).is_some() {
-        let warning = format!("duplicate key {}", Printable(name_of(last)));
-        index.warn(|| warning);
-    }
 }
 
 /// What the metadata say of the alignment so far.

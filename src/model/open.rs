@@ -78,7 +78,7 @@ impl Opening {
         let shard = Shard::open(path).map_err(|error| OpenError::new(path, Problem::Io(error)))?;
         let keys = self.add(path, shard)?;
         if let Some(count) = keys.count.filter(|count| *count != 1) {
-            self.index.warn(|| {
+            self.index.warn(|_| {
                 format!(
                     "split.count is {count}, but the file is not named like a shard \
                      (<name>-00001-of-00003.gguf): it is shown alone"
@@ -97,7 +97,7 @@ impl Opening {
                 if !self.lenient || number == set.named {
                     return Err(error);
                 }
-                self.index.warn(|| error.problem.to_string());
+                self.index.warn(|_| error.problem.to_string());
                 whole = false;
             }
             if set.count > 1 {
@@ -128,7 +128,7 @@ impl Opening {
             }
         }
         if keys.count.is_none() && count > 1 {
-            self.index.warn(|| "no split.count: taken for a shard by its name alone".into());
+            self.index.warn(|_| "no split.count: taken for a shard by its name alone".into());
         }
         self.totals.extend(keys.tensors.map(|total| (path.into(), total)));
         Ok(())
@@ -153,7 +153,7 @@ impl Opening {
         if !self.lenient {
             return Err(OpenError::new(path, problem));
         }
-        self.index.warn(|| problem.to_string());
+        self.index.warn(|_| problem.to_string());
         Ok(())
     }
 }

@@ -9,8 +9,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
 
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::sys::statvfs::statvfs;
+use nix::sys::statfs::{FUSE_SUPER_MAGIC, statfs};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, chdir, dup3_raw, fork, pipe2};
 
@@ -52,8 +53,10 @@ impl Child {
     pub fn wait(mut self, mountpoint: &Path) -> Result<ExitCode, Error> {
         let path = std::path::absolute(mountpoint).map_err(Error::io(mountpoint))?;
         match self.pipe.read_exact(&mut [0]) {
-            Ok(()) => match statvfs(&path) {
-                Ok(_) => Ok(ExitCode::SUCCESS),
+            Ok(()) => match statfs(&path) {
+                Ok(shown) if shown.filesystem_type() == FUSE_SUPER_MAGIC => Ok(ExitCode::SUCCESS),
+                // The mount has gone already, and this is the directory under it.
+                Ok(_) => Err(Error::Silent(path, Errno::ENOTCONN)),
                 Err(e) => Err(Error::Silent(path, e)),
             },
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => match waitpid(self.pid, None) {

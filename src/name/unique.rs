@@ -23,7 +23,7 @@ impl Ordinals {
 
 /// Entries by names that are all different. Names are not kept, but made anew by the `label` that
 /// every call is given: the name of an entry with an ordinal.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Unique {
     /// The ordinals that make the names different.
     pub ordinals: Ordinals,

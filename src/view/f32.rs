@@ -31,7 +31,7 @@ pub fn read<'a>(
         return raw::read(model, tensor, range, scratch);
     }
     let elements = range.start / FLOAT..range.end.div_ceil(FLOAT);
-    let floats = floats(model, tensor, elements, scratch)?;
+    let floats = floats(model, tensor, elements, &mut scratch.blocks)?;
     let head = (range.start % FLOAT) as usize;
     let len = (range.end - range.start) as usize;
     Ok(bytemuck::cast_slice(floats).get(head..head + len).unwrap_or_default())
@@ -43,29 +43,60 @@ pub fn is_stored_as(model: &Model, tensor: &Tensor, id: u32) -> bool {
         && model.layout(tensor.shard).endian == Endian::Little
 }
 
+/// Buffers for decoding.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    stored: Vec<u8>,
+    floats: Vec<f32>,
+}
+
 /// Elements `range` of a tensor that has an `f32`. Whole blocks are decoded, and the head of the first
 /// and the tail of the last cut off here.
 pub fn floats<'a>(
     model: &Model,
     tensor: &Tensor,
     range: Range<u64>,
-    scratch: &'a mut Scratch,
+    blocks: &'a mut Blocks,
 ) -> Result<&'a [f32], ReadError> {
     let TensorType::Known(ty) = tensor.ty else { return Ok(&[]) };
-    let (len, bytes) = (u64::from(ty.block_len), u64::from(ty.block_bytes));
-    let blocks = range.start / len..range.end.div_ceil(len);
-    let stored = blocks.start.saturating_mul(bytes)..blocks.end.saturating_mul(bytes);
-    let stored = raw::within_file(model, tensor, stored);
-    let stored = model.source.bytes(tensor.shard, stored, &mut scratch.source)?;
+    let len = u64::from(ty.block_len);
+    let whole = range.start / len..range.end.div_ceil(len);
+    let n = ((whole.end - whole.start) * len) as usize;
+    let head = (range.start - whole.start * len) as usize;
+    let Blocks { stored, floats } = blocks;
+    let stored = self::stored(model, tensor, whole, stored)?;
+    if floats.len() < n {
+        floats.resize(n, 0.0);
+    }
+    let floats = floats.get_mut(..n).unwrap_or_default();
+    ty.decode(stored, floats);
+    Ok(floats.get(head..head + (range.end - range.start) as usize).unwrap_or_default())
+}
+
+/// Stored blocks `range` of a tensor of a known type, little-endian.
+fn stored<'a>(
+    model: &Model,
+    tensor: &Tensor,
+    range: Range<u64>,
+    buf: &'a mut Vec<u8>,
+) -> Result<&'a [u8], ReadError> {
+    let TensorType::Known(ty) = tensor.ty else { return Ok(&[]) };
+    let bytes = u64::from(ty.block_bytes);
+    let range = range.start.saturating_mul(bytes)..range.end.saturating_mul(bytes);
+    let range = raw::within_file(model, tensor, range);
+    let stored = model.source.bytes(tensor.shard, range, buf)?;
     if model.layout(tensor.shard).endian == Endian::Big {
         ty.swap_bytes(stored);
     }
-    let n = ((blocks.end - blocks.start) * len) as usize;
-    if scratch.floats.len() < n {
-        scratch.floats.resize(n, 0.0);
-    }
-    let floats = scratch.floats.get_mut(..n).unwrap_or_default();
-    ty.decode(stored, floats);
-    let head = (range.start - blocks.start * len) as usize;
-    Ok(floats.get(head..head + (range.end - range.start) as usize).unwrap_or_default())
+    Ok(stored)
+}
+
+/// The elements `range` as they are stored, little-endian, for a type of one element a block.
+pub fn plain<'a>(
+    model: &Model,
+    tensor: &Tensor,
+    range: Range<u64>,
+    blocks: &'a mut Blocks,
+) -> Result<&'a [u8], ReadError> {
+    stored(model, tensor, range, &mut blocks.stored)
 }

@@ -72,11 +72,9 @@ pub fn size(model: &Model, indexes: &Indexes, key: u32) -> Result<u64, ReadError
         Value::String(span) => Ok(span.len + 1),
         Value::Array(array) => {
             let lines = Lines { layout: model.layout(0), array };
-            let mut buf = Vec::new();
-            let mut window = Window::new(&model.source, &mut buf);
             match indexes.of(key) {
-                Some(lazy) => Ok(lazy.get(&lines, &mut window)?.size),
-                None => text::measure(&lines, &mut window),
+                Some(lazy) => lazy.size(&lines, &model.source),
+                None => text::measure(&lines, &mut Window::new(&model.source, &mut Vec::new())),
             }
         }
         ref number => {
@@ -115,11 +113,10 @@ pub fn read<'a>(
         }
         Value::Array(array) => {
             let lines = Lines { layout: model.layout(0), array };
-            let mut window = Window::new(&model.source, source);
             if let Some(lazy) = indexes.of(key) {
-                let index = lazy.get(&lines, &mut window)?;
-                return index.read(&lines, clamp(range, index.size), &mut window, out);
+                return lazy.read(&lines, range, &model.source, source, out);
             }
+            let mut window = Window::new(&model.source, source);
             let (place, _) = text::render(&lines, (0, lines.start()), range, &mut window, out)?;
             Ok(out.get(place).unwrap_or_default())
         }

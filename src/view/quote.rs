@@ -61,9 +61,10 @@ fn is_special(c: char) -> bool {
         || c.is_control()
 }
 
-/// Appends an element of an array as (a part of) its line.
-pub fn line<S: Sink>(mut bytes: &[u8], out: &mut S) {
-    let special = |b: u8| matches!(b, b'\\' | b'\n' | b'\r');
+/// Appends (a part of) a string with backslash, newline, carriage return and, where they matter, tabs
+/// as escapes of two characters.
+pub fn escape<const TABS: bool, S: Sink>(mut bytes: &[u8], out: &mut S) {
+    let special = |b: u8| matches!(b, b'\\' | b'\n' | b'\r') || TABS && b == b'\t';
     if bytes.iter().fold(false, |any, b| any | special(*b)) {
         while let Some(at) = bytes.iter().position(|b| special(*b)) {
             let (plain, rest) = bytes.split_at(at);
@@ -71,6 +72,7 @@ pub fn line<S: Sink>(mut bytes: &[u8], out: &mut S) {
             out.bytes(match rest.first() {
                 Some(b'\n') => b"\\n",
                 Some(b'\r') => b"\\r",
+                Some(b'\t') => b"\\t",
                 _ => b"\\\\",
             });
             bytes = rest.get(1..).unwrap_or_default();

@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use super::clamp;
 use super::number::Number;
 use crate::gguf::Endian;
 use crate::source::{ReadError, Source};
@@ -88,7 +89,11 @@ impl Sink for Count {
 
     #[inline]
     fn number<N: Number>(&mut self, number: N) {
-        self.0 += number.width();
+        self.0 += u64::from(number.width());
+    }
+
+    fn numbers<N: Number>(&mut self, raw: &[u8], endian: Endian, _separator: u8) {
+        self.0 += N::widths(raw, endian) + (raw.len() / N::SIZE) as u64;
     }
 }
 
@@ -141,15 +146,18 @@ pub fn measure<T: Text>(text: &T, window: &mut Window<'_>) -> Result<u64, ReadEr
     Ok(count.0)
 }
 
-/// Renders the bytes `range` of a text, as far as it goes, into `out`, from a known state at or
-/// before the range. Returns where in `out` they are, and the state after all that was rendered.
+/// An offset in a text, and the state there.
+type Point<S> = (u64, S);
+
+/// Renders the bytes `range` of a text, as far as it goes, into `out`, from a point at or before the
+/// range. Returns where in `out` they are, and the point after all that was rendered.
 pub fn render<T: Text>(
     text: &T,
-    from: (u64, T::State),
+    from: Point<T::State>,
     range: Range<u64>,
     window: &mut Window<'_>,
     out: &mut Vec<u8>,
-) -> Result<(Range<usize>, (u64, T::State)), ReadError> {
+) -> Result<(Range<usize>, Point<T::State>), ReadError> {
     out.clear();
     let (mut at, mut state) = from;
     let mut more = true;
@@ -175,11 +183,11 @@ pub fn render<T: Text>(
 #[derive(Debug)]
 pub struct Index<S> {
     /// Length of the text, bytes.
-    pub size: u64,
-    /// Offsets in the text with the state there, ascending; the first is the start.
-    points: Vec<(u64, S)>,
+    size: u64,
+    /// Ascending; the first is the start.
+    points: Vec<Point<S>>,
     /// Where the last read ended: a reader that goes on from there need not go back.
-    last: Mutex<(u64, S)>,
+    last: Mutex<Point<S>>,
 }
 
 impl<S: Copy> Index<S> {
@@ -209,10 +217,7 @@ impl<S: Copy> Index<S> {
     }
 
     /// Renders the bytes `range` of the text, which must be within its size, as a part of `out`.
-    ///
-    /// # Errors
-    /// As [`Text::step`], and where the text has become shorter than it was measured.
-    pub fn read<'a, T: Text<State = S>>(
+    fn read<'a, T: Text<State = S>>(
         &self,
         text: &T,
         range: Range<u64>,
@@ -252,8 +257,41 @@ impl<S: Copy> Lazy<S> {
         self.index.get().map(|index| index.size)
     }
 
+    /// Size of the text, bytes.
+    ///
+    /// # Errors
+    /// As [`Text::step`].
+    pub fn size<T: Text<State = S>>(&self, text: &T, source: &Source) -> Result<u64, ReadError> {
+        match self.known_size() {
+            Some(size) => Ok(size),
+            None => Ok(self.get(text, &mut Window::new(source, &mut Vec::new()))?.size),
+        }
+    }
+
+    /// The bytes `range` of the text, as far as it goes: a part of `out`, rendered with `buf` for the
+    /// model's bytes.
+    ///
+    /// # Errors
+    /// As [`Text::step`], and where the text has become shorter than it was measured.
+    pub fn read<'a, T: Text<State = S>>(
+        &self,
+        text: &T,
+        range: Range<u64>,
+        source: &Source,
+        buf: &mut Vec<u8>,
+        out: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], ReadError> {
+        let mut window = Window::new(source, buf);
+        let index = self.get(text, &mut window)?;
+        let range = clamp(range, index.size);
+        if range.is_empty() {
+            return Ok(&[]);
+        }
+        index.read(text, range, &mut window, out)
+    }
+
     /// The index, built by the first that asks while others wait.
-    pub fn get<T: Text<State = S>>(
+    fn get<T: Text<State = S>>(
         &self,
         text: &T,
         window: &mut Window<'_>,

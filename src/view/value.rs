@@ -85,6 +85,24 @@ impl Cursor {
     }
 }
 
+/// Renders a scalar as JSON, or the beginning of a string or an array, whose rest the cursor has.
+pub fn begin_json<S: Sink>(value: &Value, out: &mut S) -> Cursor {
+    match value {
+        Value::String(span) => {
+            out.bytes(b"\"");
+            return Cursor::string(*span);
+        }
+        Value::Array(array) => {
+            out.bytes(b"[");
+            return Cursor::array(array);
+        }
+        Value::F32(v) => out.number(Json(*v)),
+        Value::F64(v) => out.number(Json(*v)),
+        other => scalar(other, out),
+    }
+    Cursor::DONE
+}
+
 /// Renders values of a file of this layout, in one style.
 #[derive(Clone, Copy, Debug)]
 pub struct Renderer {
@@ -95,24 +113,6 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// Renders a scalar as JSON, or the beginning of a string or an array, whose rest the cursor has.
-    pub fn begin_json<S: Sink>(value: &Value, out: &mut S) -> Cursor {
-        match value {
-            Value::String(span) => {
-                out.bytes(b"\"");
-                return Cursor::string(*span);
-            }
-            Value::Array(array) => {
-                out.bytes(b"[");
-                return Cursor::array(array);
-            }
-            Value::F32(v) => out.number(Json(*v)),
-            Value::F64(v) => out.number(Json(*v)),
-            other => scalar(other, out),
-        }
-        Cursor::DONE
-    }
-
     /// Renders a little more; false once all is there.
     pub fn step<S: Sink>(
         &self,
@@ -126,7 +126,7 @@ impl Renderer {
             let used = if self.quotes(c.depth) {
                 quote::json(piece, n < left, out) as u64
             } else {
-                quote::line(piece, out);
+                quote::escape::<false, S>(piece, out);
                 n
             };
             c.at += used;
@@ -241,7 +241,7 @@ impl Renderer {
                     out.bytes(b",");
                 }
             } else {
-                quote::line(string, out);
+                quote::escape::<false, S>(string, out);
                 out.bytes(b"\n");
             }
         }
@@ -320,7 +320,7 @@ impl<N: Number> Number for Json<N> {
     }
 
     #[inline]
-    fn width(self) -> u64 {
+    fn width(self) -> u32 {
         self.0.width() + if self.0.is_finite() { 0 } else { 2 }
     }
 }

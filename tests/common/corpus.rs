@@ -44,18 +44,23 @@ pub fn valid() -> Vec<Sample> {
     samples
 }
 
-/// Files of other people's making, which are not part of this repository: looked for where
-/// `GGUF_FS_REAL_CORPUS` says, or beside the checkout. Says so if there are none.
-pub fn real() -> Vec<Sample> {
+/// The folder of files of other people's making, which are not part of this repository: looked for
+/// where `GGUF_FS_REAL_CORPUS` says, or beside the checkout. Says so if there is none.
+pub fn real_folder() -> Option<PathBuf> {
     let folder = std::env::var_os("GGUF_FS_REAL_CORPUS").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus/real"),
         PathBuf::from,
     );
     if !folder.is_dir() {
         eprintln!("LEFT OUT: real models, since {} is no folder", folder.display());
-        return Vec::new();
+        return None;
     }
-    samples_in(&folder)
+    Some(folder)
+}
+
+/// The real files that have an `.expected.json`.
+pub fn real() -> Vec<Sample> {
+    real_folder().map(|folder| samples_in(&folder)).unwrap_or_default()
 }
 
 /// The malformed and odd files.

@@ -4,6 +4,7 @@
 pub const F32: u32 = 0;
 pub const F16: u32 = 1;
 pub const Q4_0: u32 = 2;
+pub const Q5_0: u32 = 6;
 pub const Q8_0: u32 = 8;
 pub const Q4_K: u32 = 12;
 pub const I8: u32 = 24;
@@ -206,8 +207,10 @@ impl GgufBuilder {
         offset: u64,
         data: &[u8],
     ) -> Self {
-        let end = offset.wrapping_add(data.len() as u64);
-        self.next = self.next.max(end.next_multiple_of(self.alignment));
+        if !data.is_empty() {
+            let end = offset + data.len() as u64;
+            self.next = self.next.max(end.next_multiple_of(self.alignment));
+        }
         self.tensors.push(Tensor {
             name: name.as_ref().into(),
             id,
@@ -221,10 +224,7 @@ impl GgufBuilder {
 
     /// A tensor info and no data.
     pub fn info(self, name: impl AsRef<[u8]>, id: u32, dims: &[u64], offset: u64) -> Self {
-        let next = self.next;
-        let mut builder = self.tensor_at(name, id, dims, offset, &[]);
-        builder.next = next;
-        builder
+        self.tensor_at(name, id, dims, offset, &[])
     }
 
     /// Lets the last tensor's info announce another number of dims than it has.

@@ -3,3 +3,7 @@
 
 pub mod corpus;
 pub mod gguf_builder;
+pub mod mounted;
+pub mod opened;
+pub mod random;
+pub mod temp;

@@ -1,15 +1,14 @@
 //! The binary driven as a child: a directory of its own, a model in it, a mount, and an end to all of
 //! it whatever the test does.
-#![allow(dead_code)]
-
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use super::temp::TempDir;
 
 /// How long anything may take that a test waits for.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,6 +30,7 @@ pub fn wait_until(mut done: impl FnMut() -> bool) -> bool {
 
 /// A directory with a mountpoint `mnt` and a model, both gone afterwards.
 pub struct Place {
+    _temp: TempDir,
     pub dir: PathBuf,
     pub model: PathBuf,
     pub point: PathBuf,
@@ -43,14 +43,19 @@ impl Place {
     }
 
     pub fn named(name: &OsStr, model: &[u8]) -> Place {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().canonicalize().unwrap();
-        let dir = dir.join(format!("gguf-fs-test-{}-{number}", std::process::id()));
-        fs::create_dir(&dir).unwrap();
-        let place = Place { model: dir.join(name), point: dir.join("mnt"), dir };
+        let temp = TempDir::new();
+        // As /proc/self/mountinfo has it.
+        let dir = temp.path().canonicalize().unwrap();
+        let place = Place { _temp: temp, model: dir.join(name), point: dir.join("mnt"), dir };
         fs::create_dir(&place.point).unwrap();
         fs::write(&place.model, model).unwrap();
+        place
+    }
+
+    /// With a model that is somewhere else.
+    pub fn of(model: &Path) -> Place {
+        let mut place = Place::new(b"");
+        place.model = model.to_owned();
         place
     }
 
@@ -138,8 +143,22 @@ impl Place {
         fs::read(self.path(inside)).unwrap_or_else(|e| panic!("{inside}: {e}"))
     }
 
-    pub fn umount(&self, args: &[&str]) -> Output {
-        output(Command::new("umount").args(args).arg(&self.point))
+    /// Unmounts as this user can.
+    pub fn umount(&self) -> Output {
+        self.unmount(&[])
+    }
+
+    /// Unmounts though files are open.
+    pub fn umount_lazily(&self) -> Output {
+        self.unmount(if is_root() { &["-l"] } else { &["-z"] })
+    }
+
+    fn unmount(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(if is_root() { "umount" } else { "fusermount3" });
+        if !is_root() {
+            command.arg("-u");
+        }
+        output(command.args(args).arg(&self.point))
     }
 
     /// Nothing mounted and no process left, soon.
@@ -151,10 +170,9 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         for _ in 0..self.mounts() {
-            self.umount(&["-l"]);
+            self.umount_lazily();
         }
         self.signal("KILL");
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
@@ -193,6 +211,18 @@ impl Drop for Foreground {
             let _ = child.wait();
         }
     }
+}
+
+pub fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// Whether this test can do what only root may; says so if not.
+pub fn root_or_left_out(test: &str) -> bool {
+    if !is_root() {
+        eprintln!("LEFT OUT: {test}, which only root can do");
+    }
+    is_root()
 }
 
 pub fn signal(pid: u32, name: &str) {

@@ -76,9 +76,9 @@ def unescape(field):
     return re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), field)
 
 
-def processes(word):
-    """The ids of running gguf-fs processes that have this word among their arguments."""
-    found = []
+def processes(path):
+    """The ids of running gguf-fs processes that have this path, or one below, as an argument."""
+    found, path = [], os.fsencode(str(path))
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
@@ -86,7 +86,9 @@ def processes(word):
                     words = file.read().split(b"\0")
             except OSError:
                 continue
-            if os.path.basename(words[0]) == b"gguf-fs" and os.fsencode(str(word)) in words:
+            if os.path.basename(words[0]) == b"gguf-fs" and any(
+                word == path or word.startswith(path + b"/") for word in words
+            ):
                 found.append(int(entry))
     return found
 
@@ -111,9 +113,9 @@ class WorkDir:
         return self.path
 
     def __exit__(self, *_):
+        for pid in processes(self.path):
+            os.kill(pid, signal.SIGKILL)
         for place in reversed(mounts_below(self.path)):
-            for pid in processes(place):
-                os.kill(pid, signal.SIGKILL)
             run(*(["umount", "-l"] if IS_ROOT else ["fusermount3", "-uz"]), place)
         shutil.rmtree(self.path)
 

@@ -232,36 +232,57 @@ def test_a_model_called_ls_is_named_with_its_folder(work):
 # --- mount(8) and fstab
 
 
-@pytest.fixture
-def on_path(work, as_root):
-    """An environment whose PATH has the program, as an installed one would be."""
-    (work / "bin").mkdir()
-    shutil.copy2(BINARY, work / "bin/gguf-fs")
-    return {"env": os.environ | {"PATH": f"{work}/bin:{os.environ['PATH']}:/usr/sbin:/sbin"}}
+def in_a_system_where(*mounts):
+    """A preexec_fn: the program sees mounts of its own, each (source, target, type, flags)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def check(code):
+        if code:
+            raise OSError(ctypes.get_errno(), "in the private mounts")
+
+    def prepare():
+        check(libc.unshare(0x20000))  # CLONE_NEWNS
+        check(libc.mount(None, b"/", None, 0x44000, None))  # MS_REC | MS_PRIVATE
+        for mount in mounts:
+            check(libc.mount(*mount, None))
+
+    return prepare
 
 
-def test_mount_t_fuse_gguf_fs_works_through_the_systems_helper(work, on_path):
+def with_the_program_installed(work, script):
+    """Runs a shell script in a system that has gguf-fs in /usr/local/bin: mount(8) drops PATH."""
+    bin = work / "bin"
+    bin.mkdir()
     (work / "mnt").mkdir()
-    for options in ("ro,allow_other", "rw", "ro,nosuid,nodev,noexec,noatime"):
-        output("mount", "-t", "fuse.gguf-fs", SAMPLE, work / "mnt", "-o", options, **on_path)
-        assert mounted(work / "mnt") == ("fuse.gguf-fs", str(SAMPLE))
-        assert (work / "mnt/metadata/general.name").read_text() == "Sample Llama\n"
-        output("umount", work / "mnt")
-        assert gguffs.wait_until(lambda: not gguffs.processes(work / "mnt"))
+    shutil.copy2(BINARY, bin / "gguf-fs")
+    installed = in_a_system_where((bytes(bin), b"/usr/local/bin", None, 0x1000))  # MS_BIND
+    return run("sh", "-ec", script, cwd=work, preexec_fn=installed)
 
 
-def test_an_fstab_line_works(work, on_path):
-    (work / "mnt").mkdir()
-    (work / "fstab").write_text(
-        f"{SAMPLE} {work}/mnt fuse.gguf-fs ro,noauto,nofail,nosuid,_netdev,x-systemd.automount 0 0\n"
-    )
-    output("mount", "-T", work / "fstab", work / "mnt", **on_path)
-    assert (work / "mnt/metadata/general.name").read_text() == "Sample Llama\n"
-    output("umount", work / "mnt")
+@pytest.mark.parametrize("options", ["ro,allow_other", "rw", "nosuid,nodev,noexec,noatime"])
+def test_mount_t_fuse_gguf_fs_works_through_the_systems_helper(work, as_root, options):
+    script = f"""
+        mount -t fuse.gguf-fs {SAMPLE} {work}/mnt -o {options}
+        findmnt -n -o FSTYPE,SOURCE {work}/mnt
+        cat mnt/metadata/general.name
+        umount mnt
+    """
+    result = with_the_program_installed(work, script)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.split() == ["fuse.gguf-fs", str(SAMPLE), "Sample", "Llama"]
+    assert gguffs.wait_until(lambda: not gguffs.processes(work))
 
 
-def test_mount_8_passes_on_why_it_failed(work, on_path):
-    result = run("mount", "-t", "fuse.gguf-fs", work / "none", work, "-o", "ro", **on_path)
+def test_an_fstab_line_works(work, as_root):
+    options = "ro,noauto,nofail,nosuid,_netdev,x-systemd.automount"
+    (work / "fstab").write_text(f"{SAMPLE} {work}/mnt fuse.gguf-fs {options} 0 0\n")
+    script = f"mount -T fstab {work}/mnt; cat mnt/metadata/general.name; umount mnt"
+    result = with_the_program_installed(work, script)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "Sample Llama\n", "")
+
+
+def test_mount_8_passes_on_why_it_failed(work, as_root):
+    result = with_the_program_installed(work, "mount -t fuse.gguf-fs $PWD/none $PWD/mnt")
     assert result.returncode != 0
     assert f"gguf-fs: {work}/none: " in result.stderr
 
@@ -335,23 +356,6 @@ def test_a_mountpoint_that_a_user_may_not_write_is_refused(work, user):
     result = run(work / "gguf-fs", work / "model.gguf", work / "roots", **user)
     assert result.returncode == 1
     assert re.match(rf"gguf-fs: {work}/roots: [^\n]+\n\Z", result.stderr), result.stderr
-
-
-def in_a_system_where(*mounts):
-    """A preexec_fn: the program sees its own mounts, each (source, target, type, flags)."""
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def check(code):
-        if code:
-            raise OSError(ctypes.get_errno(), "in the private mounts")
-
-    def prepare():
-        check(libc.unshare(0x20000))  # CLONE_NEWNS
-        check(libc.mount(None, b"/", None, 0x44000, None))  # MS_REC | MS_PRIVATE
-        for source, target, kind, flags in mounts:
-            check(libc.mount(source, target, kind, flags, None))
-
-    return prepare
 
 
 def become(user):

@@ -242,15 +242,16 @@ def test_the_real_model_answers_sooner_than_a_gguf_reader_opens_it(gemma, work, 
     (work / "mnt").mkdir()
     ours, readers = [], []
     code = "import gguf, sys; print(gguf.GGUFReader(sys.argv[1]).fields[sys.argv[2]].parts[-1][0])"
-    for _ in range(9):
+    for turn in range(9):
         start = time.perf_counter()
         assert gguf_fs(gguffs.GEMMA, work / "mnt").returncode == 0
         value = output("cat", work / "mnt/metadata" / key)
         ours.append(time.perf_counter() - start)
         assert gguffs.unmount(work / "mnt").returncode == 0
-        start = time.perf_counter()
-        assert output(sys.executable, "-c", code, gguffs.GEMMA, key) == value
-        readers.append(time.perf_counter() - start)
+        if turn % 3 == 0:
+            start = time.perf_counter()
+            assert output(sys.executable, "-c", code, gguffs.GEMMA, key, seconds=120) == value
+            readers.append(time.perf_counter() - start)
     ours, readers = statistics.median(ours) * 1e3, statistics.median(readers) * 1e3
     measured(f"start to first answered cat: {ours:.1f} ms; gguf.GGUFReader: {readers:.0f} ms")
     assert ours < readers

@@ -1,5 +1,6 @@
 """The bytes and values in the tree against gguf-py reading the same file."""
 
+import functools
 import json
 import os
 import re
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType, GGUFValueType
 from gguf.constants import GGML_QUANT_SIZES
+
+reader_of = functools.cache(gguf.GGUFReader)
 
 CANONICAL_NAN = np.uint32(0x7FC00000)
 
@@ -32,7 +35,7 @@ def float_values(tensor):
 
 
 def check_tensors(mount):
-    reader = gguf.GGUFReader(mount.model)
+    reader = reader_of(mount.model)
     stored = np.memmap(mount.model, np.uint8, "r")
     assert [tensor.name for tensor in reader.tensors] == os.listdir(mount / "tensors")
     for tensor in reader.tensors:
@@ -110,7 +113,7 @@ def line_matches(kind, value, line):
 
 
 def check_metadata(mount):
-    reader = gguf.GGUFReader(mount.model)
+    reader = reader_of(mount.model)
     fields = {name: f for name, f in reader.fields.items() if not name.startswith("GGUF.")}
     assert list(fields) == os.listdir(mount / "metadata")
     for name, field in fields.items():
