@@ -2,8 +2,8 @@
 
 import ctypes
 import importlib.util
+import mmap
 import pathlib
-import statistics
 import time
 from typing import NamedTuple
 
@@ -59,34 +59,40 @@ TYPES = list(types())
 
 
 def decoders(kind):
-    """ggml's decoders of a type, one a library: f(source address, floats' address, elements)."""
+    """ggml's decoders of a type, one a library: f(source address, floats' address, elements).
+
+    None for the plain types that ggml only stores, F32 among them, and for Q8_1.
+    """
     for lib in LIBS.values():
         address = lib.ggml_get_type_traits(kind.id).contents.to_float
         if address:
             yield DECODER(address)
         elif kind.name == "Q8_K":
             yield DECODER(("dequantize_row_q8_K", lib))
-        elif kind.name == "F32":
-            yield lambda source, floats, count: ctypes.memmove(floats, source, 4 * count)
 
 
-def speed(kind, blocks, elements, seconds=0.02):
+def speed(kind, blocks, elements, seconds=0.05):
     """Elements a second of the better of ggml's decoders, less the cost of the call; None without."""
-    source = ctypes.create_string_buffer(blocks, len(blocks))
-    floats = ctypes.create_string_buffer(4 * elements)
-    addresses = ctypes.addressof(source), ctypes.addressof(floats)
+    source, floats = aligned(len(blocks)), aligned(4 * elements)
+    ctypes.memmove(source, blocks, len(blocks))
     best = None
     for decode in decoders(kind):
-        cost = median_seconds(decode, *addresses, elements, seconds)
-        cost -= median_seconds(decode, *addresses, 0, seconds / 10)
+        cost = least_seconds(decode, source, floats, elements, seconds)
+        cost -= least_seconds(decode, source, floats, 0, seconds / 10)
         best = max(best or 0, elements / cost)
     return best
 
 
-def median_seconds(decode, source, floats, count, seconds):
-    times, end = [], time.perf_counter() + seconds
-    while not times or time.perf_counter() < end:
-        start = time.perf_counter()
+def aligned(size):
+    """Memory at the start of a page."""
+    return (ctypes.c_char * size).from_buffer(mmap.mmap(-1, size))
+
+
+def least_seconds(decode, source, floats, count, seconds):
+    """The best of many runs, as for the project's own decoders."""
+    least, end = 1, time.perf_counter() + seconds
+    source, floats = ctypes.addressof(source), ctypes.addressof(floats)
+    while (start := time.perf_counter()) < end:
         decode(source, floats, count)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+        least = min(least, time.perf_counter() - start)
+    return least
