@@ -283,7 +283,7 @@ def memory(table, work):
         "every f32, 8 readers": (models.all_types(), "cat tensors/*/f32", 8),
         "every npy and raw, 8 readers": (models.all_types(), "cat npy/* tensors/*/raw", 8),
         "vocabulary of 262,144, 8 readers": (models.huge(), "cat metadata/*", 8),
-        "ls -lR and grep -r, 12,000 files": (models.many(), "ls -lR; grep -r x metadata info", 4),
+        "ls -lR and grep -r, 12,000 files": (models.many(), "ls -lR; grep -r a metadata info", 4),
     }
     if gemma():
         loads["Gemma as safetensors, 3 readers"] = (models.GEMMA, "cat safetensors/*", 3)
