@@ -14,6 +14,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use log::LevelFilter;
 
+use crate::message;
 use crate::mount::{self, Options};
 
 /// Why a command failed: one line, `<path>: <what is wrong>`.
@@ -139,7 +140,7 @@ impl Mount {
 fn finish(written: std::io::Result<()>) -> Result<(), Error> {
     match written {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => other.map_err(|e| Error(format!("standard output: {}", mount::plain(&e)))),
+        other => other.map_err(|e| Error(format!("standard output: {}", message::plain(&e)))),
     }
 }
 

@@ -28,8 +28,8 @@ const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// Nothing is ever given a number that something else had.
 const GENERATION: Generation = Generation(0);
 
-/// Requests that the kernel may have under way for read-ahead and asynchronous I/O. The default of
-/// 16 is less than one 4 MiB read-ahead for each thread.
+/// Requests for read-ahead and asynchronous I/O that the kernel may have under way. With the default
+/// of 16 a few readers that run ahead would make all others wait.
 const MAX_BACKGROUND: u16 = 64;
 
 /// `st_blksize` of text, which readers take as the size of their buffer.

@@ -1,7 +1,8 @@
 //! Tensor types: one row each of a table, with sizes and decoders to `f32`.
 //!
-//! Adding a type is one block function in a file under `ggml/`, one row of [`TABLE`] and one golden
-//! vector in `tests/ggml.rs`.
+//! Adding a type is one block function in a file under `ggml/`, one row of [`TABLE`] and golden
+//! blocks in `tests/data/blocks.tsv`. A block function is the specification of its type, written so
+//! that the compiler vectorises it; the code-book types have a second, faster one after it.
 //!
 //! All arithmetic is IEEE binary32 in the order the block drawings give, rounded to nearest even,
 //! without fused multiply-add, so every result equals ggml's `dequantize_row_*` bit for bit (NaNs

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::gguf::split::MAX_SHARDS;
 use crate::gguf::{self, Endian, KeyValue, Layout, Name, Tensor, TensorType};
+use crate::message::{plain, shown};
 use crate::source::Source;
 
 pub use crate::gguf::ShardHeader;
@@ -70,7 +71,7 @@ pub enum Problem {
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.problem)?;
+        write!(f, "{}: {}", shown(&self.path), self.problem)?;
         if self.lenient_helps { f.write_str("; --lenient shows what is there") } else { Ok(()) }
     }
 }
@@ -78,13 +79,13 @@ impl fmt::Display for OpenError {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Io(error) => write!(f, "{error}"),
+            Problem::Io(error) => f.write_str(&plain(error)),
             Problem::Header(error) => write!(f, "{error}"),
             Problem::Shard { number, count, error } if error.kind() == NotFound => {
                 write!(f, "shard {number} of {count} is missing")
             }
             Problem::Shard { number, count, error } => {
-                write!(f, "shard {number} of {count} cannot be opened: {error}")
+                write!(f, "shard {number} of {count} cannot be opened: {}", plain(error))
             }
             Problem::TooManyShards { count } => {
                 write!(f, "a model of {count} shards; at most {MAX_SHARDS} can be opened")

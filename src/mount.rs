@@ -26,10 +26,10 @@ use fuser::{BackgroundSession, Session, SessionACL};
 use log::warn;
 
 pub use error::Error;
-pub(crate) use error::{plain, shown};
 pub use options::Options;
 
 use crate::fuse::{Gguf, Owner};
+use crate::message::shown;
 use crate::model::Model;
 use attached::Attached;
 use background::{Ready, Side};

@@ -14,6 +14,8 @@ use std::time::SystemTime;
 
 use memmap2::Mmap;
 
+use crate::message::plain;
+
 /// Why bytes of the model could not be had; a reader of the mount sees EIO for each.
 #[derive(Debug)]
 pub enum ReadError {
@@ -34,7 +36,7 @@ impl std::fmt::Display for ReadError {
             ReadError::Missing { end, file } => {
                 write!(f, "needs bytes up to {end}, file has {file}")
             }
-            ReadError::Io(e) => write!(f, "{e}"),
+            ReadError::Io(e) => f.write_str(&plain(e)),
         }
     }
 }

@@ -109,7 +109,7 @@ fn failures_are_one_line_and_status_1() {
         (&["cat", "model.gguf", "tensors/c/raw"][..], "model.gguf: tensors/c/raw: no such file"),
         (&["cat", "model.gguf", "tensors"], "model.gguf: tensors: is a directory"),
         (&["ls", "model.gguf", "nothing\n\x1b[31m"], "nothing\\n\\u{1b}[31m: no such file"),
-        (&["ls", "nothing.gguf"], "nothing.gguf: No such file"),
+        (&["ls", "no\nthing.gguf"], "no\\nthing.gguf: No such file or directory\n"),
         (&["ls", "mnt"], "mnt: is a directory"),
     ] {
         let said = said(args);

@@ -27,7 +27,7 @@ pub(super) struct Cat {
     /// The model file, or one shard of a split model
     model: PathBuf,
     /// Files of the tree
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "PATH")]
     paths: Vec<OsString>,
     #[command(flatten)]
     pub common: Common,

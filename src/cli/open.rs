@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Common, Error};
+use crate::message::shown;
 use crate::model::Model;
-use crate::mount::{print_warnings, shown};
+use crate::mount::print_warnings;
 use crate::tree::{Node, Tree};
 use crate::view::Views;
 

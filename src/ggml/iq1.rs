@@ -58,6 +58,8 @@ fn group(dl: f32, row: usize, down: bool, y: &mut [f32; 8]) {
     }
 }
 
+// The fast forms go the way of IQ2's, with the shifts in place of the signs.
+
 #[inline(always)]
 pub(super) fn iq1_s_fast(s: impl Simd, b: &[u8; 50], y: &mut [f32; 256]) {
     let d = s.half(u16_at(b, 0));

@@ -75,6 +75,9 @@ fn group(db: f32, row: [i8; 8], signs: u8, y: &mut [f32; 8]) {
     }
 }
 
+// The fast forms first gather the rows and sign bytes of all 32 groups, then do the arithmetic in
+// one loop. A magnitude takes its sign before it is scaled, which gives the same product.
+
 #[inline(always)]
 pub(super) fn iq2_xxs_fast(s: impl Simd, b: &[u8; 66], y: &mut [f32; 256]) {
     let d = s.half(u16_at(b, 0));

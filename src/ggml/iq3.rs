@@ -60,6 +60,8 @@ fn group(db: f32, rows: [[i8; 4]; 2], signs: u8, y: &mut [f32; 8]) {
     }
 }
 
+// The fast forms go the way of IQ2's.
+
 #[inline(always)]
 pub(super) fn iq3_xxs_fast(s: impl Simd, b: &[u8; 98], y: &mut [f32; 256]) {
     let d = s.half(u16_at(b, 0));

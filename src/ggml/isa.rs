@@ -85,7 +85,7 @@ pub(super) trait Simd: Copy {
     fn half_lane(self, bits: u16) -> f32;
     /// `table[code]` of sixteen codes, each at most 15.
     fn lookup(self, table: &[i8; 16], codes: [u8; 16]) -> [i8; 16];
-    /// `values`, negated where the lane's bit of `signs` is set.
+    /// `values`, none of them -128, negated where the lane's bit of `signs` is set.
     fn negate(self, values: &[i8; 64], signs: u64) -> [i8; 64];
 }
 
@@ -174,6 +174,8 @@ mod x86 {
     impl Simd for Avx2 {
         #[inline(always)]
         fn half(self, bits: u16) -> f32 {
+            // The compiler's own way is to load the half into a register whose upper part it keeps, which
+            // makes every block wait for the one before it.
             let value: f32;
             // SAFETY: `self` proves F16C; the instructions touch these two registers only.
             unsafe {

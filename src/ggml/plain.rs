@@ -2,7 +2,7 @@
 
 use super::isa::Simd;
 
-/// F32 and its siblings take their bytes as they are and convert as `as f32` does (nearest, ties to even).
+/// Types of Rust's own, converted as `as f32` does: to nearest, ties to even.
 macro_rules! element {
     ($($name:ident: $from:ty, $bytes:literal;)*) => {$(
         #[inline(always)]

@@ -12,6 +12,7 @@
 //! ```
 
 use super::isa::Simd;
+use super::q4::nibbles;
 use super::{bytes, u16_at, u32_at};
 
 #[inline(always)]
@@ -35,10 +36,10 @@ pub(super) fn q5_1(s: impl Simd, b: &[u8; 24], y: &mut [f32; 32]) {
 
 #[inline(always)]
 fn codes(h: u32, q: &[u8; 16]) -> [i32; 32] {
+    let low = nibbles(q);
     let mut codes = [0; 32];
-    for j in 0..16 {
-        codes[j] = i32::from(q[j] & 15) | ((h >> j & 1) << 4) as i32;
-        codes[j + 16] = i32::from(q[j] >> 4) | ((h >> (j + 16) & 1) << 4) as i32;
+    for j in 0..32 {
+        codes[j] = i32::from(low[j]) | if h & 1 << j == 0 { 0 } else { 16 };
     }
     codes
 }

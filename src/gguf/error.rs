@@ -187,7 +187,7 @@ impl fmt::Display for Place {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Rule::Io(e) => write!(f, "cannot be read: {e}"),
+            Rule::Io(e) => write!(f, "cannot be read: {}", crate::message::plain(e)),
             Rule::Empty => f.write_str("is an empty file"),
             Rule::Magic { magic, looks_like } => {
                 write!(f, "is not a GGUF file: its magic is {}", Printable(magic))?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
+use crate::message::{plain, shown};
 use crate::model::OpenError;
 
 /// What stopped a mount.
@@ -86,7 +87,9 @@ impl fmt::Display for Error {
                  package fuse3 (gguf-fs ls and gguf-fs cat work without)",
                 shown(path)
             ),
-            Error::Fusermount(path, words) => write!(f, "{}: {words}", shown(path)),
+            Error::Fusermount(path, words) => {
+                write!(f, "{}: {}", shown(path), shown(Path::new(words)))
+            }
             Error::Mount(path, e) => write!(f, "{}: mount failed: {}", shown(path), e.desc()),
             Error::Silent(path, e) => {
                 write!(f, "{}: mounted, but it does not answer: {}", shown(path), e.desc())
@@ -104,23 +107,6 @@ impl std::error::Error for Error {}
 impl From<OpenError> for Error {
     fn from(e: OpenError) -> Error {
         Error::Model(e)
-    }
-}
-
-/// A path on one line of a terminal.
-pub(crate) fn shown(path: &Path) -> String {
-    let mut text = String::new();
-    for c in path.to_string_lossy().chars() {
-        if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
-    }
-    text
-}
-
-/// The system's message without Rust's "(os error N)".
-pub(crate) fn plain(e: &io::Error) -> String {
-    match e.raw_os_error() {
-        Some(code) => Errno::from_raw(code).desc().to_owned(),
-        None => e.to_string(),
     }
 }
 

@@ -94,9 +94,10 @@ def processes(path):
 
 
 def status(pid, name):
-    """A size in bytes from /proc/PID/status."""
+    """A number from /proc/PID/status; of a size, the bytes."""
     with open(f"/proc/{pid}/status") as file:
-        return int(re.search(rf"^{name}:\s+(\d+) kB", file.read(), re.M)[1]) * 1024
+        number, unit = re.search(rf"^{name}:\s+(\d+)( kB)?$", file.read(), re.M).groups()
+    return int(number) * (1024 if unit else 1)
 
 
 def unmount(path):
@@ -136,7 +137,9 @@ class Mount:
         assert result.returncode == 0, result
         self.warnings = result.stderr.splitlines()
         assert mounted(self.path), f"exit status 0, but nothing is mounted at {self.path}"
-        [self.pid] = processes(self.path)
+        # With auto_unmount there is a second process, which watches the first, its parent.
+        found = processes(self.path)
+        [self.pid] = [pid for pid in found if status(pid, "PPid") not in found]
         return self
 
     def read(self, *names):

@@ -96,16 +96,18 @@ def test_lenient_gives_eio_for_bytes_that_never_were_there(work):
         assert "note" in mount.info("tensors/late")
 
 
-def test_a_killed_daemon_leaves_a_dead_mount_that_the_next_start_explains(work):
+@pytest.mark.parametrize("touched", [False, True], ids=["untouched", "stat still cached"])
+def test_a_killed_daemon_leaves_a_dead_mount_that_the_next_start_explains(work, touched):
     with Mount(gguffs.SAMPLE, work) as mount:
+        if touched:
+            os.stat(mount.path)
         os.kill(mount.pid, signal.SIGKILL)
         assert gguffs.wait_until(lambda: not gguffs.processes(mount.path))
-        read = run("cat", mount / "metadata/general.name")
-        assert read.returncode == 1
         message = gguffs.refusal(gguffs.SAMPLE, mount.path)
         # The command that the message names clears it, and then the place is good again.
         command = re.search(rf"(umount|fusermount3 -u) {re.escape(str(mount.path))}", message)
         assert command, message
+        assert run("cat", mount / "metadata/general.name").returncode == 1
         output(*command[0].split())
         assert not gguffs.mounted(mount.path)
         with Mount(gguffs.SAMPLE, work) as again:

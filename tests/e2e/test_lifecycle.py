@@ -83,6 +83,33 @@ def test_a_folder_with_files_in_it_may_be_mounted_over(work):
     assert os.listdir(work / "mnt") == ["hidden"]
 
 
+@pytest.mark.parametrize("name", ["two words", "line\nbreak", "back\\slash", "a,b", "ünï 🦙", "-dash"])
+def test_mountpoints_and_models_of_any_name_work(work, name):
+    model = work / f"{name}.gguf"
+    model.write_bytes(crafted.base().build())
+    with Mount(model, work, name=name) as mount:
+        assert mounted(mount.path) == ("fuse.gguf-fs", str(model))
+        assert len(mount.read("tensors/a/f32")) == 48
+        os.kill(mount.pid, signal.SIGTERM)
+        assert gguffs.wait_until(lambda: not gguffs.processes(mount.path))
+        assert not mounted(mount.path)
+
+
+def test_a_link_to_a_folder_is_a_mountpoint(work):
+    (work / "folder").mkdir()
+    (work / "link").symlink_to("folder")
+    output(BINARY, SAMPLE, work / "link")
+    assert (work / "folder/metadata/general.name").read_text() == "Sample Llama\n"
+    output(*(["umount"] if IS_ROOT else ["fusermount3", "-u"]), work / "folder")
+
+
+def test_a_start_without_standard_streams_works(work):
+    (work / "mnt").mkdir()
+    output("sh", "-c", '"$0" "$1" "$2" <&- >&- 2>&-', BINARY, SAMPLE, work / "mnt")
+    assert (work / "mnt/metadata/general.name").read_text() == "Sample Llama\n"
+    assert gguffs.unmount(work / "mnt").returncode == 0
+
+
 def test_usage_errors_exit_2(work):
     for words in ([], [SAMPLE], [SAMPLE, work, "more"], ["--nonsense", SAMPLE, work]):
         result = gguf_fs(*words)
@@ -337,6 +364,38 @@ def test_a_users_signal_unmounts(work, user):
     output("sh", "-c", f"kill -TERM {pid}", **user)
     assert gguffs.wait_until(lambda: not gguffs.processes(mount), seconds=2)
     assert not mounted(mount)
+
+
+def test_a_user_is_told_how_to_clear_a_dead_mount(work, user):
+    mount = work / "mnt"
+    output(work / "gguf-fs", work / "model.gguf", mount, **user)
+    [pid] = gguffs.processes(mount)
+    os.kill(pid, signal.SIGKILL)
+    assert gguffs.wait_until(lambda: not gguffs.processes(mount))
+    result = run(work / "gguf-fs", work / "model.gguf", mount, **user)
+    assert result.returncode == 1 and f"fusermount3 -u {mount}" in result.stderr, result
+    output("fusermount3", "-u", mount, **user)
+    assert not mounted(mount)
+
+
+def test_another_user_may_enter_with_allow_other_alone(work, user, as_root):
+    name = "mnt/metadata/general.name"
+    for options, allowed in (("ro", False), ("allow_other", True), ("allow_root", False)):
+        with Mount(SAMPLE, work, "-o", options):
+            result = run("cat", work / name, **user)
+            assert (result.returncode == 0) == allowed, (options, result)
+            assert result.stdout == ("Sample Llama\n" if allowed else "")
+
+
+def test_auto_unmount_leaves_no_dead_mount(work, as_root):
+    with Mount(SAMPLE, work, "-o", "auto_unmount,allow_other") as mount:
+        assert mount.text("metadata/general.name") == "Sample Llama"
+        os.kill(mount.pid, signal.SIGKILL)
+        assert gguffs.wait_until(lambda: not mounted(mount.path))
+    with Mount(SAMPLE, work, "-o", "auto_unmount,allow_other") as mount:
+        os.kill(mount.pid, signal.SIGTERM)
+        assert gguffs.wait_until(lambda: not mounted(mount.path))
+        assert gguffs.wait_until(lambda: not gguffs.processes(mount.path))
 
 
 @pytest.mark.parametrize("option", ["allow_other", "allow_root"])

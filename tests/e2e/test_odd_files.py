@@ -9,6 +9,7 @@ import crafted
 import gguffs
 import numpy as np
 import pytest
+import yaml
 from crafted import ARRAY, F32, F64, I64, STRING, U16, U32, U64, File, base
 from gguffs import Mount
 
@@ -213,6 +214,36 @@ def test_a_second_tensor_or_key_of_a_name_has_a_name_of_its_own_and_a_warning(wo
         assert os.listdir(model / "tensors") == ["a", "a%#2"]
         assert model.read("tensors/a%#2/f32") == floats(2)
         assert len(model.warnings) == 3, model.warnings
+
+
+YAML_NAMES = ["yes", "null", "3", "- x", "a: b", "#", "'quoted'", '"', "[1]", "~", " blank", "end ",
+              "é🦙", "new\nline", "tab\t", "\x1b[0m", "back\\slash", "", "u\u0085\u2028", "@a", "1e3"]  # fmt: skip
+
+
+def test_every_tensors_info_is_yaml_with_the_right_name(work):
+    file = File()
+    for n, name in enumerate(YAML_NAMES):
+        file.tensor(name, 8, [32, n + 1], Q8_BLOCK * (n + 1))
+    with mount(work, file) as model:
+        for n, folder in enumerate(os.listdir(model / "tensors")):
+            text = model.text("tensors", folder, "info")
+            assert text.isprintable() or text.replace("\n", "").isprintable(), text
+            info = yaml.safe_load(text)
+            assert info["name"] == YAML_NAMES[n], text
+            assert (info["type"], info["shape"], info["dims"]) == ("Q8_0", [n + 1, 32], [32, n + 1])
+            assert (info["raw_bytes"], info["f32_bytes"]) == (34 * (n + 1), 128 * (n + 1))
+        info = yaml.safe_load(model.text("info"))
+        assert info["types"] == {"Q8_0": len(YAML_NAMES)} and info["file"] == str(model.model)
+
+
+def test_at_most_ten_warnings_are_printed_and_then_a_count(work):
+    file = File()
+    for n in range(25):
+        file.key("same", U32, n)
+    with mount(work, file) as model:
+        assert len(model.warnings) == 11, model.warnings
+        assert "14" in model.warnings[10], model.warnings[10]
+        assert len(os.listdir(model / "metadata")) == 25
 
 
 # --- Layout
