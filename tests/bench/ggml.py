@@ -1,4 +1,4 @@
-"""ggml's table of types and its C decoders, called through ctypes in the libraries of two packages."""
+"""ggml's table of types and its C decoders, called through ctypes in two packages' libraries."""
 
 import ctypes
 import importlib.util
@@ -72,7 +72,7 @@ def decoders(kind):
 
 
 def speed(kind, blocks, elements, seconds=0.05):
-    """Elements a second of the better of ggml's decoders, less the cost of the call; None without."""
+    """Elements a second of the better of ggml's decoders, less the cost of the call; or None."""
     source, floats = aligned(len(blocks)), aligned(4 * elements)
     ctypes.memmove(source, blocks, len(blocks))
     best = None

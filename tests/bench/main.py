@@ -14,9 +14,11 @@ from sections import SECTIONS
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
-    parser.add_argument("sections", nargs="*", metavar="SECTION", choices=[[], *SECTIONS])
+    parser.add_argument("sections", nargs="*", metavar="SECTION")
     parser.add_argument("--list", action="store_true", help="names the sections")
     arguments = parser.parse_args()
+    if unknown := set(arguments.sections) - set(SECTIONS):
+        parser.error(f"no section {', '.join(unknown)}: --list names them")
     if arguments.list:
         for name, section in SECTIONS.items():
             print(f"{name:12} {section.__doc__}")

@@ -58,7 +58,7 @@ def drop_caches():
 
 
 def interleaved(n, **calls):
-    """Medians of n rounds, in each of which every call has its turn; every other round backwards."""
+    """Medians of n rounds; each call has its turn in each, every other round backwards."""
     results = {name: [] for name in calls}
     for i in range(n):
         for name in list(calls)[:: 1 - i % 2 * 2]:
@@ -77,20 +77,18 @@ def first(n, model, work, call=read, **places):
 
 
 class Mount(gguffs.Mount):
-    """A mount that leaves behind how much anonymous memory its daemon held at the end, the most of all."""
+    """A mount; `Mount.peak` is the most anonymous memory that a daemon held at the end of one."""
 
     peak = 0
 
-    def memory(self):
-        Mount.peak = max(Mount.peak, gguffs.status(self.pid, "RssAnon"))
-
     def requests(self):
         """How often a thread of the daemon was woken: stands still while no request arrives."""
-        texts = [path.read_text() for path in pathlib.Path(f"/proc/{self.pid}/task").glob("*/status")]
-        return sum(int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", t, re.M)[1]) for t in texts)
+        threads = pathlib.Path(f"/proc/{self.pid}/task").glob("*/status")
+        pattern = re.compile(r"^voluntary_ctxt_switches:\s+(\d+)", re.M)
+        return sum(int(pattern.search(thread.read_text())[1]) for thread in threads)
 
     def __exit__(self, *error):
-        self.memory()
+        Mount.peak = max(Mount.peak, gguffs.status(self.pid, "RssAnon"))
         super().__exit__(*error)
 
 
@@ -128,6 +126,6 @@ def machine():
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     memory = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE >> 30
     kernel = f"{platform.system()} {platform.release()}"
-    load = "load {:.1f}".format(os.getloadavg()[0])
+    load = f"load {os.getloadavg()[0]:.1f}"
     name = cpu[1] if cpu else platform.machine()
     return f"{name}, {os.cpu_count()} cores, {memory} GiB, {kernel}, {load}"

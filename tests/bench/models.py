@@ -1,4 +1,4 @@
-"""The models that are measured: made once under target/bench, Gemma fetched by scripts/fetch-model."""
+"""The models that are measured: made once under target/bench, but for Gemma, which is real."""
 
 import os
 import struct
@@ -70,10 +70,10 @@ def random_blocks(kind, elements, seed):
     return blocks
 
 
-def write(file, model, offsets=None):
-    """The header, and the file's full length, with holes for the tensors' bytes; where data starts."""
-    header = model.header(offsets)
-    last = (offsets or model.offsets())[-1] + len(model.tensors[-1][3])
+def write(file, model):
+    """The header, and holes for the tensors' bytes; returns where those start."""
+    header = model.header()
+    last = model.offsets()[-1] + len(model.tensors[-1][3])
     file.write(header)
     file.truncate(len(header) + last)
     return len(header)
@@ -122,7 +122,7 @@ def many(file):
 
 @once
 def plain(file, name):
-    """What a view shows, as a file of its own: F32 of the all-types model, raw or f32 of Gemma's largest."""
+    """What a tensor shows, as a plain file: F32, or raw or f32 of Gemma's largest."""
     if name == "F32":
         file.write(stored(name))
         return

@@ -39,7 +39,7 @@ def ratio_row(table, label, speeds, **target):
 
 
 def decoders(table, work):
-    """each type's decoder on one thread, 256 KiB of floats at a time, against the better of ggml's"""
+    """each type's decoder, one thread, 256 KiB of floats at a time, against ggml's best"""
     n, elements = 3, 65536
     cargo = ["cargo", "bench", "--locked", "--quiet", "--bench", "decode"]
     subprocess.run([*cargo, "--no-run"], cwd=gguffs.TOP, check=True)
@@ -65,7 +65,7 @@ def decoders(table, work):
 
 
 def own_decoders(*command):
-    """Elements a second of each type's decoder at the CPU's highest level, the last that is named."""
+    """Elements a second of each type's decoder at the CPU's highest level, which is named last."""
     lines = gguffs.run(*command, cwd=gguffs.TOP, seconds=120).stdout.splitlines()
     return {line.split()[0]: float(line.split()[2]) * 1e6 for line in lines[1:]}
 
@@ -238,7 +238,7 @@ def listing(table, work):
 
 
 def random_reads(table, work):
-    """4 KiB anywhere in 64 MiB, microseconds a read (Python's own included), against a plain file"""
+    """4 KiB anywhere in 64 MiB (Python's own time included), against a plain file"""
     model, plain, count = models.all_types(), models.plain("F32"), 4000
     warm(model, plain)
     table.section("random", f"microseconds a read, {count} reads", "mount", "plain file", "ratio")
