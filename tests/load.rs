@@ -58,6 +58,7 @@ fn sixty_four_readers_read_what_is_there() {
     ]
     .map(|(file, bytes)| (place.path(file), bytes))
     .into();
+    let mut seeds = Random::new();
     let end = Instant::now() + Duration::from_secs(seconds);
     let manners =
         [Manner::Sequential, Manner::Random, Manner::Mapped, Manner::Direct, Manner::Listing];
@@ -65,8 +66,8 @@ fn sixty_four_readers_read_what_is_there() {
         for reader in 0..64 {
             let (files, place) = (&files, &place);
             let manner = manners[reader % manners.len()];
+            let mut random = seeds.split();
             scope.spawn(move || {
-                let mut random = Random::seeded(reader as u64);
                 let mut rounds = 0;
                 while rounds == 0 || Instant::now() < end {
                     let (path, expected) = &files[random.below(files.len() as u64) as usize];

@@ -13,9 +13,9 @@ impl Random {
         Random(seed)
     }
 
-    /// The same numbers each time.
-    pub fn seeded(seed: u64) -> Random {
-        Random(seed)
+    /// A random seed's own numbers, for a thread.
+    pub fn split(&mut self) -> Random {
+        Random(self.next())
     }
 
     /// SplitMix64.
