@@ -3,18 +3,15 @@
 
 mod common;
 
-use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::gguf_builder::{Encoding, F32, GgufBuilder, I8, Val};
+use common::listing::getdents;
 use common::mounted::*;
 
 /// What the daemon may hold besides the mapping.
@@ -263,25 +260,6 @@ fn names_beyond_the_longest_file_name_are_cut_and_reach_their_own_entries() {
     }
 }
 
-/// Entries as getdents64(2) gives them through a buffer of this size: cookie of the next, and name.
-fn getdents(directory: &File, buffer: usize) -> Vec<(i64, Vec<u8>)> {
-    let mut bytes = vec![0u8; buffer];
-    // SAFETY: the kernel writes at most `buffer` bytes.
-    let n = unsafe {
-        libc::syscall(libc::SYS_getdents64, directory.as_raw_fd(), bytes.as_mut_ptr(), buffer)
-    };
-    assert!(n >= 0, "{}", std::io::Error::last_os_error());
-    let mut entries = Vec::new();
-    let mut rest = &bytes[..n as usize];
-    while !rest.is_empty() {
-        let length = u16::from_le_bytes([rest[16], rest[17]]) as usize;
-        let name = rest[19..length].split(|&byte| byte == 0).next().unwrap();
-        entries.push((i64::from_le_bytes(rest[8..16].try_into().unwrap()), name.to_vec()));
-        rest = &rest[length..];
-    }
-    entries
-}
-
 #[test]
 fn twenty_thousand_entries_are_whole_through_small_buffers_and_from_any_place() {
     const ENTRIES: usize = 20_000;
@@ -297,7 +275,7 @@ fn twenty_thousand_entries_are_whole_through_small_buffers_and_from_any_place() 
         let mut directory = File::open(place.path("tensors")).unwrap();
         let mut all = Vec::new();
         loop {
-            let some = getdents(&directory, buffer);
+            let some = getdents(&directory, buffer).unwrap();
             if some.is_empty() {
                 break;
             }
@@ -307,11 +285,11 @@ fn twenty_thousand_entries_are_whole_through_small_buffers_and_from_any_place() 
         // From every 97th place, forwards and backwards.
         for at in (0..all.len() - 1).step_by(97).chain((0..all.len() - 1).rev().step_by(977)) {
             directory.seek(SeekFrom::Start(all[at].0 as u64)).unwrap();
-            let next = getdents(&directory, buffer);
+            let next = getdents(&directory, buffer).unwrap();
             assert_eq!(next[0], all[at + 1], "{buffer} from {at}");
         }
         directory.seek(SeekFrom::Start(all[all.len() - 1].0 as u64)).unwrap();
-        assert!(getdents(&directory, buffer).is_empty());
+        assert!(getdents(&directory, buffer).unwrap().is_empty());
     };
     list(64);
     std::thread::scope(|scope| {
@@ -406,97 +384,6 @@ fn five_hundred_open_files_and_many_tensors_read_at_once_take_little_memory() {
             }
         });
     });
-}
-
-/// Runs a shell script as the user nobody, who may use /dev/fuse meanwhile; its output.
-fn as_nobody(place: &Place, script: &str) -> std::process::Output {
-    use std::os::unix::fs::PermissionsExt;
-    /// Puts the mode back.
-    struct Device(u32);
-    impl Drop for Device {
-        fn drop(&mut self) {
-            let _ = fs::set_permissions("/dev/fuse", fs::Permissions::from_mode(self.0));
-        }
-    }
-    let mode = fs::metadata("/dev/fuse").unwrap().permissions().mode();
-    let _device = Device(mode);
-    fs::set_permissions("/dev/fuse", fs::Permissions::from_mode(0o666)).unwrap();
-    let program = place.dir.join("gguf-fs");
-    fs::copy(PROGRAM, &program).unwrap();
-    for path in [&place.dir, &place.point, &place.model] {
-        stdout(Command::new("chown").arg("nobody").arg(path));
-    }
-    let mut command = Command::new("setpriv");
-    command.args([
-        "--reuid",
-        "nobody",
-        "--regid",
-        "nogroup",
-        "--clear-groups",
-        "sh",
-        "-ec",
-        script,
-    ]);
-    output(command.env("PROGRAM", program).current_dir(&place.dir))
-}
-
-#[test]
-fn allow_other_that_is_not_allowed_explains_itself() {
-    let forbidden = !fs::read_to_string("/etc/fuse.conf")
-        .is_ok_and(|conf| conf.lines().any(|line| line.trim() == "user_allow_other"));
-    if !root_or_left_out("allow_other as an ordinary user") {
-        return;
-    }
-    if !forbidden {
-        eprintln!("LEFT OUT: allow_other as an ordinary user, which /etc/fuse.conf allows here");
-        return;
-    }
-    let place = Place::new(&GgufBuilder::base().build());
-    let said = one_line(&as_nobody(&place, "$PROGRAM -o allow_other model.gguf mnt"));
-    assert!(said.contains("user_allow_other") && said.contains("/etc/fuse.conf"), "{said}");
-    assert!(place.is_clean());
-}
-
-#[test]
-fn no_name_in_a_file_makes_the_program_open_another_path() {
-    let hostile = ["../../etc/passwd", "/etc/passwd", "..", ".", "", "a/../../b", "~root", "\0"];
-    let builder = hostile.iter().fold(GgufBuilder::new(), |builder, name| {
-        builder.key(name, "v").tensor(name, F32, &[1], &[0; 4])
-    });
-    // A split model names the other files by its own file's name alone.
-    let builder = builder.key("split.no", Val::U16(0)).key("split.count", Val::U16(1));
-    let place = Place::new(&builder.build());
-    let trace = place.dir.join("trace");
-    if Command::new("strace").arg("-V").output().is_err() {
-        eprintln!("LEFT OUT: which files are opened, since strace is not installed");
-        return;
-    }
-    let mut command = Command::new("strace");
-    command.args(["-f", "-e", "trace=open,openat,openat2,creat", "-o"]);
-    command.arg(&trace).arg(PROGRAM).arg("-f").arg(&place.model).arg(&place.point);
-    let mut daemon = place.foreground_of(command);
-    let before = fs::read_to_string(&trace).unwrap();
-    for folder in ["metadata", "tensors"] {
-        for entry in fs::read_dir(place.path(folder)).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                assert_eq!(fs::read(path.join("f32")).unwrap(), [0; 4]);
-            } else if !path.ends_with("split.no") && !path.ends_with("split.count") {
-                assert_eq!(fs::read(&path).unwrap(), b"v\n");
-            }
-        }
-        for name in hostile.iter().filter(|name| !name.contains('\0')) {
-            let path = CString::new(place.path(folder).as_os_str().as_bytes()).unwrap();
-            let _ = Path::new(path.to_str().unwrap()).join(name).exists();
-        }
-    }
-    // While it is read, it opens nothing but the device, by a thread that comes late.
-    let after = fs::read_to_string(&trace).unwrap();
-    let mut opened = after.strip_prefix(&before).unwrap().lines();
-    assert_eq!(opened.find(|line| !line.contains("\"/dev/fuse\"")), None);
-    assert!(!after.contains("passwd"));
-    place.umount();
-    daemon.wait();
 }
 
 #[test]

@@ -8,16 +8,17 @@ mod common;
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::gguf_builder::{F32, GgufBuilder, I8, Q8_0, Val};
+use common::listing::getdents;
 use common::mounted::*;
+use common::random::Random;
 
 /// Operations of all processes together.
 const OPERATIONS: u64 = 120_000;
@@ -27,7 +28,7 @@ const PROCESSES: u64 = 4;
 /// Most files a process keeps open.
 const OPEN: usize = 40;
 
-/// Tells a process started again what to do: folder, mountpoint, seed and number of operations.
+/// Tells a process started again what to do: folder, mountpoint and number of operations.
 const VARIABLE: &str = "GGUF_FS_REFERENCE_PROCESS";
 
 /// What is at a path.
@@ -202,19 +203,6 @@ impl Reference {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % below.max(1)
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len() as u64) as usize]
-    }
-}
-
 /// One process at work.
 struct Walker<'a> {
     reference: &'a Reference,
@@ -225,9 +213,9 @@ struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    fn new(reference: &'a Reference, point: PathBuf, seed: u64) -> Walker<'a> {
+    fn new(reference: &'a Reference, point: PathBuf) -> Walker<'a> {
         let paths = reference.0.keys().collect();
-        Walker { reference, paths, point, random: Random(seed), open: vec![] }
+        Walker { reference, paths, point, random: Random::new(), open: vec![] }
     }
 
     fn step(&mut self) {
@@ -244,7 +232,7 @@ impl<'a> Walker<'a> {
     }
 
     fn pick(&mut self) -> (&'a PathBuf, &'a Node) {
-        let path: &'a PathBuf = *self.random.pick(&self.paths);
+        let path = self.paths[self.random.below(self.paths.len() as u64) as usize];
         (path, &self.reference.0[path])
     }
 
@@ -339,7 +327,7 @@ impl<'a> Walker<'a> {
         let size = self.open[at].1.len() as u64;
         let offset = if self.random.below(50) == 0 { 1 << 62 } else { self.place(size) };
         let most = *self.random.pick(&[1, 100, 4096, 5000, 70_000]);
-        let len = self.random.below(most) as usize;
+        let len = self.random.below(most + 1) as usize;
         let (path, expected, file, direct) = &self.open[at];
         let mut bytes = vec![0xAA; len];
         let n = file.read_at(&mut bytes, offset).unwrap_or_else(|e| panic!("{path:?}: {e}"));
@@ -413,40 +401,16 @@ impl<'a> Walker<'a> {
             (Node::Directory(_), 0) => File::create(path.join("new")).map(|_| ()),
             (Node::Directory(_), 1) => fs::create_dir(path.join("new")),
             (Node::Directory(_), 2) => std::os::unix::fs::symlink("x", path.join("new")),
-            _ => fs::set_permissions(
-                &path,
-                fs::Permissions::from(fs::metadata(&path).unwrap().permissions()),
-            ),
+            _ => fs::set_permissions(&path, fs::metadata(&path).unwrap().permissions()),
         };
         let errno = refused.map_err(|e| e.raw_os_error());
         assert_eq!(errno, Err(Some(libc::EROFS)), "{path:?}");
     }
 }
 
-/// Entries as getdents64(2) gives them through a buffer of this size: cookie of the next, and name.
-fn getdents(directory: &File, buffer: usize) -> io::Result<Vec<(i64, Vec<u8>)>> {
-    let mut bytes = vec![0u8; buffer];
-    // SAFETY: the kernel writes at most `buffer` bytes.
-    let n = unsafe {
-        libc::syscall(libc::SYS_getdents64, directory.as_raw_fd(), bytes.as_mut_ptr(), buffer)
-    };
-    if n < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let mut entries = Vec::new();
-    let mut rest = &bytes[..n as usize];
-    while let Some(head) = rest.first_chunk::<19>() {
-        let (entry, others) = rest.split_at(u16::from_le_bytes([head[16], head[17]]).into());
-        let name = entry[19..].split(|&byte| byte == 0).next().unwrap_or_default();
-        entries.push((i64::from_le_bytes(*rest[8..].first_chunk().unwrap()), name.to_vec()));
-        rest = others;
-    }
-    Ok(entries)
-}
-
-fn walk(folder: &Path, point: &Path, seed: u64, operations: u64) {
+fn walk(folder: &Path, point: &Path, operations: u64) {
     let reference = Reference::new(content(), folder);
-    let mut walker = Walker::new(&reference, point.into(), seed);
+    let mut walker = Walker::new(&reference, point.into());
     for _ in 0..operations {
         walker.step();
     }
@@ -456,28 +420,27 @@ fn walk(folder: &Path, point: &Path, seed: u64, operations: u64) {
 fn a_mount_is_what_its_model_in_memory_is_whatever_is_asked_in_whatever_order() {
     if let Ok(task) = env::var(VARIABLE) {
         let task: Vec<&str> = task.split('\n').collect();
-        let number = |at: usize| task[at].parse().unwrap();
-        return walk(Path::new(task[0]), Path::new(task[1]), number(2), number(3));
+        return walk(Path::new(task[0]), Path::new(task[1]), task[2].parse().unwrap());
     }
-    let number = |variable| env::var(variable).ok().map(|n| n.parse::<u64>().expect("a number"));
-    let seed = number("GGUF_FS_SEED")
-        .unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64);
-    let operations = number("GGUF_FS_OPERATIONS").unwrap_or(OPERATIONS);
-    println!("GGUF_FS_SEED={seed} GGUF_FS_OPERATIONS={operations}");
+    let operations = env::var("GGUF_FS_OPERATIONS").map_or(OPERATIONS, |n| n.parse().unwrap());
+    let mut random = Random::new();
     let place = Place::new(&content().builder.build());
     keep(&place);
     place.mounted(&[]);
-    let start = |process: u64| {
+    let mut start = |_| {
         let (folder, point) = (place.dir.display(), place.point.display());
-        let seed = seed.wrapping_add(process);
-        let task = format!("{folder}\n{point}\n{seed}\n{}", operations / PROCESSES);
+        let seed = random.next().to_string();
+        let task = format!("{folder}\n{point}\n{}", operations / PROCESSES);
         let name = "a_mount_is_what_its_model_in_memory_is_whatever_is_asked_in_whatever_order";
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", name, "--nocapture"]).env(VARIABLE, task);
+        command
+            .args(["--exact", name, "--nocapture"])
+            .env(VARIABLE, task)
+            .env("GGUF_FS_SEED", seed);
         command.stdout(Stdio::null()).spawn().unwrap()
     };
-    let processes: Vec<_> = (0..PROCESSES).map(start).collect();
+    let processes: Vec<_> = (0..PROCESSES).map(&mut start).collect();
     let failed = processes.into_iter().map(|mut p| p.wait().unwrap()).filter(|s| !s.success());
-    assert_eq!(failed.count(), 0, "processes failed with seed {seed}");
+    assert_eq!(failed.count(), 0, "processes failed");
     assert_eq!(place.daemons().len(), 1);
 }

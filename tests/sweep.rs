@@ -10,9 +10,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 
 use common::gguf_builder::{F32, GgufBuilder, I8, NVFP4, Q2_0, Q4_K, Q8_0, Val};
+use common::temp::TempDir;
 
 /// Most memory that opening and reading a file of a few hundred bytes may hold at once.
 const MEMORY: usize = 8 << 20;
@@ -205,29 +205,10 @@ fn every_field_at_its_edges() {
     }
 }
 
-/// A directory in memory where there is one, gone at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let shm = PathBuf::from("/dev/shm");
-        let parent = if shm.is_dir() { shm } else { std::env::temp_dir() };
-        let folder = parent.join(format!("gguf-fs-test-{}-{name}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
-        Folder(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn every_byte_of_every_shard_changed() {
-    let folder = Folder::new("sweep");
-    let path = |shard: u16| folder.0.join(format!("m-0000{}-of-00003.gguf", shard + 1));
+    let folder = TempDir::new();
+    let path = |shard: u16| folder.path().join(format!("m-0000{}-of-00003.gguf", shard + 1));
     let shards = [0u16, 1, 2].map(|number| {
         GgufBuilder::new()
             .key("split.no", Val::U16(number))

@@ -26,7 +26,8 @@ fuzz_target!(|input: &[u8]| {
     out.count(0);
     let mut keys = 0;
     while !input.0.is_empty() && keys < 64 {
-        let name = input.some(usize::from(input.byte() % 24));
+        let length = input.byte() % 24;
+        let name = input.some(length);
         // The one key that a reader must understand.
         let name = if name == b"general.alignment" { b"" } else { name };
         out.count(name.len() as u64);
@@ -53,7 +54,8 @@ fuzz_target!(|input: &[u8]| {
 fn value(input: &mut Input<'_>, out: &mut Out, id: u8, level: u32) {
     match id {
         STRING => {
-            let string = input.some(usize::from(input.byte()));
+            let length = input.byte();
+            let string = input.some(length);
             out.count(string.len() as u64);
             out.bytes.extend(string);
         }
@@ -89,8 +91,8 @@ impl<'a> Input<'a> {
         self.some(1).first().copied().unwrap_or(0)
     }
 
-    fn some(&mut self, most: usize) -> &'a [u8] {
-        let (some, rest) = self.0.split_at(most.min(self.0.len()));
+    fn some(&mut self, most: u8) -> &'a [u8] {
+        let (some, rest) = self.0.split_at(self.0.len().min(most.into()));
         self.0 = rest;
         some
     }
