@@ -40,7 +40,7 @@ def ratio_row(table, label, speeds, **target):
 
 def decoders(table, work):
     """each type's decoder, one thread, 256 KiB of floats at a time, against ggml's best"""
-    n, elements = 3, 65536
+    n, elements = 3, 65536  # of which the best, to have both sides undisturbed
     cargo = ["cargo", "bench", "--locked", "--quiet", "--bench", "decode"]
     subprocess.run([*cargo, "--no-run"], cwd=gguffs.TOP, check=True)
     blocks = {kind: models.random_blocks(kind, elements, kind.id).tobytes() for kind in TYPES}
@@ -50,13 +50,13 @@ def decoders(table, work):
             ours[name].append(speed)
         for kind in TYPES:
             theirs[kind.name].append(ggml.speed(kind, blocks[kind], elements))
-    table.section("decoders", f"million elements a second, n = {n}", "ours", "ggml", "ratio")
+    table.section("decoders", f"million elements a second, best of {n}", "ours", "ggml", "ratio")
     ratios = []
     for name, speeds in ours.items():
-        speed = median(speeds)
+        speed = max(speeds)
         if theirs[name][0]:
-            ratios.append(speed / median(theirs[name]))
-            table.row(name, speed / 1e6, median(theirs[name]) / 1e6, ratios[-1], least=1)
+            ratios.append(speed / max(theirs[name]))
+            table.row(name, speed / 1e6, max(theirs[name]) / 1e6, ratios[-1], least=1)
         else:
             table.row(name, speed / 1e6, None, None)
         if speed < 2e9:
