@@ -44,16 +44,18 @@ const STATFS_BLOCK: u32 = 4096;
 /// `f_namemax`.
 const NAME_MAX: u32 = 255;
 
+/// Attributes that other parts of the system define, and that this filesystem cannot have.
+const UNSUPPORTED_XATTRS: [&str; 3] =
+    ["security.selinux", "system.posix_acl_access", "system.posix_acl_default"];
+
 /// Asked of the kernel, each for itself, so that one it lacks costs only that one.
-const WANTED: [InitFlags; 6] = [
+const WANTED: [InitFlags; 5] = [
     // Listings with attributes, when attributes are what the reader is after.
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
     // Lookups in one directory need not wait for each other, nor direct reads of one file.
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_ASYNC_DIO,
-    // That there are no access control lists is remembered: "ls -l" asks for two an entry.
-    InitFlags::FUSE_POSIX_ACL,
     // An aborted connection is told from an unmounted one.
     InitFlags::FUSE_ABORT_ERROR,
 ];
@@ -357,8 +359,11 @@ impl Filesystem for Gguf {
         reply.statfs(blocks, 0, 0, 0, 0, STATFS_BLOCK, NAME_MAX, STATFS_BLOCK);
     }
 
-    fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
-        reply.error(Errno::ENODATA);
+    /// There are no extended attributes. Labels and access control lists are not even supported:
+    /// told so, `ls -l` asks once, and otherwise up to three times an entry.
+    fn getxattr(&self, _: &Request, _: INodeNo, name: &OsStr, _: u32, reply: ReplyXattr) {
+        let unsupported = UNSUPPORTED_XATTRS.iter().any(|n| name == *n);
+        reply.error(if unsupported { Errno::EOPNOTSUPP } else { Errno::ENODATA });
     }
 
     fn listxattr(&self, _: &Request, _: INodeNo, size: u32, reply: ReplyXattr) {

@@ -296,13 +296,21 @@ fn there_are_no_extended_attributes() {
         // SAFETY: the kernel writes at most 100 bytes to `bytes`.
         let listed = unsafe { libc::listxattr(path.as_ptr(), bytes.as_mut_ptr(), 100) };
         assert_eq!(listed, 0);
-        for size in [0, 100] {
-            // SAFETY: as above.
-            let got = unsafe {
-                libc::getxattr(path.as_ptr(), c"user.x".as_ptr(), bytes.as_mut_ptr().cast(), size)
-            };
-            let error = std::io::Error::last_os_error();
-            assert_eq!((got, error.raw_os_error()), (-1, Some(libc::ENODATA)));
+        for (name, errno) in [
+            (c"user.x", libc::ENODATA),
+            (c"trusted.x", libc::ENODATA),
+            (c"security.capability", libc::ENODATA),
+            // Not even supported, so that "ls -l" need not ask for those of every entry.
+            (c"security.selinux", libc::EOPNOTSUPP),
+            (c"system.posix_acl_access", libc::EOPNOTSUPP),
+        ] {
+            for size in [0, 100] {
+                let value = bytes.as_mut_ptr().cast();
+                // SAFETY: as above.
+                let got = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), value, size) };
+                let error = std::io::Error::last_os_error();
+                assert_eq!((got, error.raw_os_error()), (-1, Some(errno)), "{name:?}");
+            }
         }
     }
 }
