@@ -6,7 +6,7 @@ mod faulty_fs;
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -259,10 +259,11 @@ fn a_daemon_killed_under_its_readers_leaves_errors_and_a_mount_that_can_be_clear
     place.mounted(&[]);
     let open = File::open(place.path("tensors/late/raw")).unwrap();
     let path = place.path("tensors/early/f32");
+    // Past the page cache, so that each read is the daemon's.
+    let direct = File::options().read(true).custom_flags(libc::O_DIRECT).open(path).unwrap();
     let reader = std::thread::spawn(move || {
         loop {
-            forget_pages(&path);
-            fs::read(&path)?;
+            direct.read_at(&mut [0; 4096], 0)?;
         }
     });
     place.signal("KILL");
@@ -359,4 +360,30 @@ fn a_mount_on_the_directory_of_its_own_model_works_and_goes() {
         assert!(place.is_clean());
         assert!(place.model.exists());
     }
+}
+
+#[test]
+fn two_that_wait_for_the_size_of_a_slow_array_hold_up_no_other() {
+    let known = Known::new();
+    let OnFaulty { faulty, place } = OnFaulty::new(&known.bytes);
+    place.mounted(&[]);
+    const DELAY: u64 = 1500;
+    let slow = known.tokens + 1_000_000;
+    faulty.set(&[Fault { from: slow, to: slow + 1, kind: Kind::Slow(DELAY) }]);
+    // The listing tells no size that is not known, so both ask for it.
+    assert_eq!(fs::read_dir(place.path("metadata")).unwrap().count(), 3);
+    let sizes: Vec<_> = (0..2)
+        .map(|_| {
+            let path = place.path("metadata/tokens");
+            std::thread::spawn(move || fs::metadata(path).unwrap().len())
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let start = Instant::now();
+    assert_eq!(pread(&place.path("tensors/early/f32"), 0, 16).unwrap(), early_f32()[..16]);
+    let took = start.elapsed();
+    for size in sizes {
+        assert_eq!(size.join().unwrap(), tokens().len() as u64);
+    }
+    assert!(took < Duration::from_millis(DELAY / 2), "{took:?}");
 }
