@@ -19,11 +19,11 @@ use nix::mount::MntFlags;
 /// The kernel reads at most this far around what was asked for.
 const READ_AHEAD: u64 = 1 << 20;
 
-/// A model on a filesystem with faults, and a place to mount it.
+/// A model on a filesystem with faults, and a place to mount it. The filesystem must go first, as the
+/// last of two variables does: then whoever waits for it gets an error, and the place can be removed.
 struct OnFaulty {
-    // Goes first: whoever waits for it gets an error.
-    faulty: FaultyFs,
     place: Place,
+    faulty: FaultyFs,
 }
 
 impl OnFaulty {
@@ -36,7 +36,8 @@ impl OnFaulty {
         place.model = disk.join("model.gguf");
         let rules = place.dir.join("rules");
         let helper = "the_filesystem_with_faults_serves_files_as_they_are_but_for_its_faults";
-        OnFaulty { faulty: FaultyFs::mount(helper, &store, &disk, &rules), place }
+        let faulty = FaultyFs::mount(helper, &store, &disk, &rules);
+        OnFaulty { place, faulty }
     }
 }
 
@@ -44,7 +45,7 @@ impl OnFaulty {
 fn the_filesystem_with_faults_serves_files_as_they_are_but_for_its_faults() {
     faulty_fs::serve_if_asked();
     let model: Vec<u8> = (0..1_000_000u32).map(|i| (i % 253) as u8).collect();
-    let OnFaulty { faulty, place } = OnFaulty::new(&model);
+    let OnFaulty { place, faulty } = OnFaulty::new(&model);
     assert!(fs::read(&place.model).unwrap() == model);
     faulty.set(&[Fault { from: 500_000, to: 500_001, kind: Kind::Broken }]);
     assert!(is_eio(pread(&place.model, 500_000, 1)));
@@ -61,7 +62,7 @@ fn the_filesystem_with_faults_serves_files_as_they_are_but_for_its_faults() {
 #[test]
 fn bytes_that_the_disk_cannot_read_are_eio_and_all_others_as_they_are() {
     let known = Known::new();
-    let OnFaulty { faulty, place } = OnFaulty::new(&known.bytes);
+    let OnFaulty { place, faulty } = OnFaulty::new(&known.bytes);
     place.mounted(&[]);
     check_all(&place, &known);
     let middle = ELEMENTS as u64 / 2;
@@ -104,7 +105,7 @@ fn bytes_that_the_disk_cannot_read_are_eio_and_all_others_as_they_are() {
 #[test]
 fn a_head_that_cannot_be_read_is_a_one_line_error() {
     let known = Known::new();
-    let OnFaulty { faulty, place } = OnFaulty::new(&known.bytes);
+    let OnFaulty { place, faulty } = OnFaulty::new(&known.bytes);
     for from in [0, known.tokens + 500_000] {
         faulty.set(&[Fault { from, to: from + 1, kind: Kind::Broken }]);
         let start = Instant::now();
@@ -128,7 +129,7 @@ fn a_head_that_cannot_be_read_is_a_one_line_error() {
 #[test]
 fn a_slow_read_holds_up_no_other() {
     let known = Known::new();
-    let OnFaulty { faulty, place } = OnFaulty::new(&known.bytes);
+    let OnFaulty { place, faulty } = OnFaulty::new(&known.bytes);
     place.mounted(&[]);
     let slow = known.late + READ_AHEAD;
     const DELAY: u64 = 1500;
@@ -365,7 +366,7 @@ fn a_mount_on_the_directory_of_its_own_model_works_and_goes() {
 #[test]
 fn two_that_wait_for_the_size_of_a_slow_array_hold_up_no_other() {
     let known = Known::new();
-    let OnFaulty { faulty, place } = OnFaulty::new(&known.bytes);
+    let OnFaulty { place, faulty } = OnFaulty::new(&known.bytes);
     place.mounted(&[]);
     const DELAY: u64 = 1500;
     let slow = known.tokens + 1_000_000;
