@@ -6,7 +6,7 @@ mod faulty_fs;
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -19,11 +19,11 @@ use nix::mount::MntFlags;
 /// The kernel reads at most this far around what was asked for.
 const READ_AHEAD: u64 = 1 << 20;
 
-/// A model on a filesystem with faults, and a place to mount it.
+/// A model on a filesystem with faults, and a place to mount it. The filesystem must go first, as the
+/// last of two variables does: then whoever waits for it gets an error, and the place can be removed.
 struct OnFaulty {
-    // Goes first: whoever waits for it gets an error.
-    faulty: FaultyFs,
     place: Place,
+    faulty: FaultyFs,
 }
 
 impl OnFaulty {
@@ -36,7 +36,8 @@ impl OnFaulty {
         place.model = disk.join("model.gguf");
         let rules = place.dir.join("rules");
         let helper = "the_filesystem_with_faults_serves_files_as_they_are_but_for_its_faults";
-        OnFaulty { faulty: FaultyFs::mount(helper, &store, &disk, &rules), place }
+        let faulty = FaultyFs::mount(helper, &store, &disk, &rules);
+        OnFaulty { place, faulty }
     }
 }
 
@@ -44,7 +45,7 @@ impl OnFaulty {
 fn the_filesystem_with_faults_serves_files_as_they_are_but_for_its_faults() {
     faulty_fs::serve_if_asked();
     let model: Vec<u8> = (0..1_000_000u32).map(|i| (i % 253) as u8).collect();
-    let OnFaulty { faulty, place } = OnFaulty::new(&model);
+    let OnFaulty { place, faulty } = OnFaulty::new(&model);
     assert!(fs::read(&place.model).unwrap() == model);
     faulty.set(&[Fault { from: 500_000, to: 500_001, kind: Kind::Broken }]);
     assert!(is_eio(pread(&place.model, 500_000, 1)));
@@ -61,7 +62,7 @@ fn the_filesystem_with_faults_serves_files_as_they_are_but_for_its_faults() {
 #[test]
 fn bytes_that_the_disk_cannot_read_are_eio_and_all_others_as_they_are() {
     let known = Known::new();
-    let OnFaulty { faulty, place } = OnFaulty::new(&known.bytes);
+    let OnFaulty { place, faulty } = OnFaulty::new(&known.bytes);
     place.mounted(&[]);
     check_all(&place, &known);
     let middle = ELEMENTS as u64 / 2;
@@ -104,7 +105,7 @@ fn bytes_that_the_disk_cannot_read_are_eio_and_all_others_as_they_are() {
 #[test]
 fn a_head_that_cannot_be_read_is_a_one_line_error() {
     let known = Known::new();
-    let OnFaulty { faulty, place } = OnFaulty::new(&known.bytes);
+    let OnFaulty { place, faulty } = OnFaulty::new(&known.bytes);
     for from in [0, known.tokens + 500_000] {
         faulty.set(&[Fault { from, to: from + 1, kind: Kind::Broken }]);
         let start = Instant::now();
@@ -128,7 +129,7 @@ fn a_head_that_cannot_be_read_is_a_one_line_error() {
 #[test]
 fn a_slow_read_holds_up_no_other() {
     let known = Known::new();
-    let OnFaulty { faulty, place } = OnFaulty::new(&known.bytes);
+    let OnFaulty { place, faulty } = OnFaulty::new(&known.bytes);
     place.mounted(&[]);
     let slow = known.late + READ_AHEAD;
     const DELAY: u64 = 1500;
@@ -259,10 +260,11 @@ fn a_daemon_killed_under_its_readers_leaves_errors_and_a_mount_that_can_be_clear
     place.mounted(&[]);
     let open = File::open(place.path("tensors/late/raw")).unwrap();
     let path = place.path("tensors/early/f32");
+    // Past the page cache, so that each read is the daemon's.
+    let direct = File::options().read(true).custom_flags(libc::O_DIRECT).open(path).unwrap();
     let reader = std::thread::spawn(move || {
         loop {
-            forget_pages(&path);
-            fs::read(&path)?;
+            direct.read_at(&mut [0; 4096], 0)?;
         }
     });
     place.signal("KILL");
@@ -359,4 +361,30 @@ fn a_mount_on_the_directory_of_its_own_model_works_and_goes() {
         assert!(place.is_clean());
         assert!(place.model.exists());
     }
+}
+
+#[test]
+fn two_that_wait_for_the_size_of_a_slow_array_hold_up_no_other() {
+    let known = Known::new();
+    let OnFaulty { place, faulty } = OnFaulty::new(&known.bytes);
+    place.mounted(&[]);
+    const DELAY: u64 = 1500;
+    let slow = known.tokens + 1_000_000;
+    faulty.set(&[Fault { from: slow, to: slow + 1, kind: Kind::Slow(DELAY) }]);
+    // The listing tells no size that is not known, so both ask for it.
+    assert_eq!(fs::read_dir(place.path("metadata")).unwrap().count(), 3);
+    let sizes: Vec<_> = (0..2)
+        .map(|_| {
+            let path = place.path("metadata/tokens");
+            std::thread::spawn(move || fs::metadata(path).unwrap().len())
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let start = Instant::now();
+    assert_eq!(pread(&place.path("tensors/early/f32"), 0, 16).unwrap(), early_f32()[..16]);
+    let took = start.elapsed();
+    for size in sizes {
+        assert_eq!(size.join().unwrap(), tokens().len() as u64);
+    }
+    assert!(took < Duration::from_millis(DELAY / 2), "{took:?}");
 }
