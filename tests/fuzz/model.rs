@@ -1,9 +1,11 @@
 //! Any bytes as a model file, opened strictly and leniently; then everything in its tree is read.
 #![no_main]
 
+mod message;
 mod whole;
 
 use libfuzzer_sys::fuzz_target;
+use message::one_line;
 
 fuzz_target!(|input: &[u8]| {
     // Windows that are random, but the same for the same input.
@@ -26,8 +28,3 @@ fuzz_target!(|input: &[u8]| {
         Err(e) => one_line(&e.to_string()),
     }
 });
-
-fn one_line(message: &str) {
-    assert!(!message.is_empty() && !message.chars().any(char::is_control), "{message:?}");
-    assert!(message.len() < 4096, "a message of {} bytes", message.len());
-}
