@@ -229,6 +229,7 @@ fn guarded(what: impl FnOnce()) {
 
 impl Filesystem for Gguf {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        debug!("the kernel speaks FUSE {}", config.kernel_abi());
         for flag in WANTED {
             if config.add_capabilities(flag).is_err() {
                 debug!("the kernel has no {flag:?}");
