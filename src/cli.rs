@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 
 use crate::ggml::isa::Isa;
@@ -41,6 +42,7 @@ impl std::error::Error for Error {}
 /// The verbs ls and cat give the same names, sizes and bytes without a mount.
 #[derive(Debug, Parser)]
 #[command(
+    version,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     arg_required_else_help = true,
@@ -159,7 +161,7 @@ fn checked(list: OsString) -> Result<OsString, String> {
 /// # Errors
 /// One line for standard error; the exit status is then 1. Usage errors exit with 2 by themselves.
 pub fn run() -> Result<ExitCode, Error> {
-    let Cli { verb, mount, version } = Cli::parse();
+    let Cli { verb, mount, version } = Cli::try_parse().unwrap_or_else(|e| clearer(e).exit());
     if version {
         return print_version(mount.common.verbose > 0).map(|()| ExitCode::SUCCESS);
     }
@@ -176,6 +178,20 @@ pub fn run() -> Result<ExitCode, Error> {
             log::start(mount.common.verbose, mount.log_file.as_deref())?;
             mount.run()
         }
+    }
+}
+
+/// Where clap takes a third name for a misplaced verb, a blank in one of two is more likely.
+fn clearer(error: clap::Error) -> clap::Error {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(name)) if error.kind() == ErrorKind::ArgumentConflict => {
+            let message = format!(
+                "unexpected argument '{name}' found: only a model and a mountpoint are named; \
+                 a name with blanks needs quotes"
+            );
+            Cli::command().error(ErrorKind::UnknownArgument, message)
+        }
+        _ => error,
     }
 }
 

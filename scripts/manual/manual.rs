@@ -29,9 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn page() -> Result<Vec<u8>, Box<dyn Error>> {
     let mut command = gguf_fs::cli::command();
     command.build();
-    let man = Man::new(command.clone()).title("GGUF-FS").manual("User Commands");
-    let mut page = Vec::new();
-    man.render_title(&mut page)?;
+    let man = Man::new(command.clone());
+    let version = command.get_version().unwrap_or_default();
+    let title = format!(".TH GGUF-FS 1 \"\" \"gguf-fs {version}\" \"User Commands\"\n");
+    let mut page = title.into_bytes();
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
