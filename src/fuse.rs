@@ -16,6 +16,7 @@ use fuser::{
 };
 use log::{debug, warn};
 
+use crate::gguf::Printable;
 use crate::model::Model;
 use crate::source::ReadError;
 use crate::tree::{Node, Tree};
@@ -302,7 +303,9 @@ impl Filesystem for Gguf {
                 match self.views.read(file, offset, size as usize, scratch) {
                     Ok(bytes) => reply.data(bytes),
                     Err(e) => {
-                        debug!("read of {size} bytes at {offset} of {file:?}: {e}");
+                        let path = [self.tree.parent(ino.0), ino.0].map(|i| self.tree.name(i));
+                        let path = path.join(&b'/');
+                        debug!("{}: {size} bytes at {offset}: {e}", Printable(&path));
                         reply.error(Failure::Read(e).errno());
                     }
                 }
