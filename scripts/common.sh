@@ -27,14 +27,15 @@ need() {
         apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 
-# Makes the Python environment of the tests in target/venv, once for each requirements.txt.
+# python_env [FOLDER [REQUIREMENTS]]  makes a Python environment, once for each requirements.txt;
+# by default the tests' in target/venv.
 python_env() {
-    local wanted=tests/e2e/requirements.txt made=target/venv/requirements.txt
-    cmp -s "$wanted" "$made" && return
-    say "$me: making target/venv"
-    rm -rf target/venv
+    local env=${1:-target/venv} wanted=${2:-tests/e2e/requirements.txt}
+    cmp -s "$wanted" "$env/requirements.txt" && return
+    say "$me: making $env"
+    rm -rf "$env"
     mkdir -p target
-    python3 -m venv target/venv || die "please install as root: apt-get install python3-venv"
-    target/venv/bin/pip install -q --disable-pip-version-check --only-binary :all: -r "$wanted" >&2
-    cp "$wanted" "$made"
+    python3 -m venv "$env" || die "please install as root: apt-get install python3-venv"
+    "$env/bin/pip" install -q --disable-pip-version-check --only-binary :all: -r "$wanted" >&2
+    cp "$wanted" "$env/requirements.txt"
 }

@@ -87,6 +87,7 @@ thread_local! {
 /// What a reader of the mount sees.
 enum Failure {
     NotFound,
+    NameTooLong,
     IsDirectory,
     NotDirectory,
     Read(ReadError),
@@ -102,6 +103,7 @@ impl Failure {
     fn errno(&self) -> Errno {
         match self {
             Failure::NotFound => Errno::ENOENT,
+            Failure::NameTooLong => Errno::ENAMETOOLONG,
             Failure::IsDirectory => Errno::EISDIR,
             Failure::NotDirectory => Errno::ENOTDIR,
             Failure::Read(ReadError::Missing { .. } | ReadError::Io(_)) => Errno::EIO,
@@ -246,6 +248,9 @@ impl Filesystem for Gguf {
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         guarded(|| {
+            if name.len() > NAME_MAX as usize {
+                return reply.error(Failure::NameTooLong.errno());
+            }
             let Some(ino) = self.tree.lookup(parent.0, name.as_bytes()) else {
                 // Number 0 is "no such name, and you may remember that".
                 let nothing = self.attr(0, FileType::RegularFile, 0);

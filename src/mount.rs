@@ -94,7 +94,7 @@ fn mount(request: &Request, ready: Ready) -> Result<(), Error> {
     // Until here a signal may simply end the process: there is nothing to undo.
     let signals = Signals::block(request.foreground).map_err(Error::io(&point))?;
     let device = device::mount(&point, source, options)?;
-    let attached = Attached::find(&point).map_err(Error::io(&point))?;
+    let attached = Attached::find(&point, &device).map_err(Error::io(&point))?;
     let watcher = options.auto_unmount.then(|| Watcher::start(&attached)).transpose();
     let served = watcher.map_err(io::Error::from).and_then(|watcher| {
         let hold = Arc::new(Hold { attached: attached.clone(), watcher });

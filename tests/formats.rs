@@ -221,7 +221,7 @@ fn the_json_has_info_every_value_with_its_type_and_every_tensor() {
         assert_eq!(json["metadata"][key]["type"], kind, "{key}");
     }
     assert_eq!(json["metadata"].as_object().unwrap().len(), 13);
-    assert_eq!(json["metadata"]["scores"]["elements"], "f32");
+    assert_eq!(json["metadata"]["scores"]["element_type"], "f32");
     let tensors = json["tensors"].as_object().unwrap();
     assert_eq!(tensors.len(), 12);
     assert_eq!(tensors["floats"]["shape"], json!([10, 100]));

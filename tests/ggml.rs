@@ -106,7 +106,12 @@ fn every_type_has_golden_blocks_with_the_scales_that_went_wrong_elsewhere() {
                 &["random", "scale 1.0", "scale 1.5", "scale -1.0", "scale 65504", "scale smallest"]
             }
         };
-        for case in wanted {
+        let special = match row.name {
+            "Q5_0" | "Q5_1" => Some("fifth bits 0 and 16"),
+            name if name.starts_with("IQ") && !name.starts_with("IQ4") => Some("whole code book"),
+            _ => None,
+        };
+        for case in wanted.iter().copied().chain(special) {
             assert!(cases[row.name].contains(case), "{}: {case}", row.name);
         }
     }

@@ -74,14 +74,23 @@ fn scalar(id: u32, random: &mut Random) -> Val {
         3 => Val::I16(n as i16),
         4 => Val::U32(n as u32),
         5 => Val::I32(n as i32),
-        6 => Val::F32(*random.pick(&[f32::from_bits(n as u32), n as i32 as f32, -0.0, 1e-5])),
+        6 => Val::F32(decimal(random) as f32),
         7 => Val::Bool(*random.pick(&[0, 1, 2, 255])),
         8 => Val::Str(string(random)),
         10 => Val::U64(n),
         11 => Val::I64(n as i64),
-        12 => Val::F64(*random.pick(&[f64::from_bits(n), n as i32 as f64, 1e-5, 1e16])),
+        12 => Val::F64(decimal(random)),
         _ => panic!("{id} is no scalar type"),
     }
+}
+
+/// A float of few digits, for which no other decimal is as short and as near; or a special one.
+fn decimal(random: &mut Random) -> f64 {
+    if random.below(4) == 0 {
+        return *random.pick(&[0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e16, 1e-5]);
+    }
+    let (digits, exponent) = (random.below(2_000_000) as i64 - 1_000_000, random.below(60));
+    format!("{digits}e{}", exponent as i64 - 40).parse().unwrap()
 }
 
 /// Text with much in it that must be escaped somewhere, and bytes that are no text.

@@ -9,6 +9,7 @@ use common::corpus::{self, sha256};
 use common::gguf_builder::{F16, F32, GgufBuilder, NVFP4, Q4_0, Q4_K, Q5_0, Q8_0, Val};
 use common::opened::Opened;
 use common::random::Random;
+use gguf_fs::model::Model;
 use gguf_fs::view::{File, Scratch, Views};
 
 /// Compares reads at awkward places with slices of the whole file.
@@ -296,4 +297,62 @@ fn a_warm_read_keeps_its_buffers() {
     let again = opened.views.read(file, 0, 65536, &mut scratch).unwrap().as_ptr();
     assert_eq!(first, again);
     assert!(!Views::is_text(file) && Views::is_text(opened.file("tensors/c/info")));
+}
+
+#[test]
+fn readers_in_parallel_see_the_same_bytes() {
+    let random = &mut Random::new();
+    let tokens = (0..30_000).map(|_| {
+        let len = random.below(9) as usize;
+        Val::Str(random.bytes(len))
+    });
+    let opened =
+        Opened::built(&GgufBuilder::new().key("tokens", Val::Array(8, tokens.collect())).tensor(
+            "q",
+            Q4_K,
+            &[256, 500],
+            &random.bytes(144 * 500),
+        ));
+    let alone = Opened::new(&opened.dir.as_ref().unwrap().path().join("model.gguf"));
+    let paths = ["metadata/tokens", "model.json", "npy/q.npy", "safetensors/bf16.safetensors"];
+    let files = paths.map(|path| (opened.file(path), alone.bytes(path)));
+    std::thread::scope(|scope| {
+        for mut random in [(); 8].map(|()| random.split()) {
+            let (opened, files) = (&opened, &files);
+            scope.spawn(move || {
+                let mut scratch = Scratch::default();
+                for _ in 0..60 {
+                    let (file, whole) = random.pick(files);
+                    let start = random.below(whole.len() as u64) as usize;
+                    let end = whole.len().min(start + random.below(20_000) as usize);
+                    let size = opened.views.size(*file).unwrap();
+                    assert_eq!(size, whole.len() as u64);
+                    let read = opened.views.read(*file, start as u64, end - start, &mut scratch);
+                    assert!(read.unwrap() == &whole[start..end], "{file:?} {start}..{end}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_damaged_file_gives_errors_and_nothing_worse() {
+    for odd in corpus::malformed() {
+        let Ok(model) = Model::open(&odd.path, true) else { continue };
+        println!("== {}", odd.path.display());
+        let opened = Opened::of(model);
+        let mut scratch = Scratch::default();
+        for (path, file) in opened.files() {
+            println!("{}", path.escape_ascii());
+            // A size is known even where no byte is.
+            let Ok(size) = opened.views.size(file) else { continue };
+            for (offset, len) in
+                [(0, 4096), (size / 2, 100), (size.saturating_sub(1), 9), (size, 9)]
+            {
+                if let Ok(found) = opened.views.read(file, offset, len, &mut scratch) {
+                    assert_eq!(found.len() as u64, (size - offset).min(len as u64));
+                }
+            }
+        }
+    }
 }

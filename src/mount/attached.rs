@@ -1,11 +1,15 @@
 //! A mount that is ours, and taking exactly that one away again.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use log::{debug, warn};
 use nix::errno::Errno;
 use nix::mount::MntFlags;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::statfs::statfs;
 
 use super::{fusermount, mountinfo};
 use crate::message::shown;
@@ -15,22 +19,24 @@ use crate::message::shown;
 /// saves nothing that can be measured, and a page touched alone through mmap costs as much.
 const READ_AHEAD_KIB: &str = "256";
 
-/// Our mount, known by its number and its device. Both stay ours while a session serves it, even if
-/// it is moved or something else is mounted on top.
+/// Our mount, known by its number and its device. Both stay ours while the connection lasts, even if
+/// it is moved or something else is mounted on top; after that the kernel gives them to others.
 #[derive(Clone, Debug)]
 pub(super) struct Attached {
     id: u32,
     device: String,
+    connection: Arc<OwnedFd>,
 }
 
 impl Attached {
     /// Learns which mount is ours, right after mounting on `point`. Asks nothing of the mount itself:
     /// nobody serves it yet.
-    pub fn find(point: &Path) -> io::Result<Attached> {
+    pub fn find(point: &Path, connection: &OwnedFd) -> io::Result<Attached> {
         let mounts = mountinfo::read()?;
         let ours = mountinfo::top(&mounts, point).filter(|m| m.is_fuse());
         let ours = ours.ok_or_else(|| io::Error::other("mounted, but not listed as mounted"))?;
-        Ok(Attached { id: ours.id, device: ours.device.clone() })
+        let connection = Arc::new(connection.try_clone()?);
+        Ok(Attached { id: ours.id, device: ours.device.clone(), connection })
     }
 
     /// Raises the kernel's read-ahead for this mount if this user may. Only once the first request is
@@ -65,6 +71,18 @@ impl Attached {
             warn!("{}: left in place, something else is mounted on it", shown(&ours.point));
             return None;
         }
-        Some(ours.point.clone())
+        // Asked after the table was read: with the connection alive, the numbers in it were ours.
+        (!self.has_ended() || is_dead(&ours.point)).then(|| ours.point.clone())
     }
+
+    /// Whether the kernel has ended the connection, or this process has closed it.
+    fn has_ended(&self) -> bool {
+        let mut connection = [PollFd::new(self.connection.as_fd(), PollFlags::empty())];
+        poll(&mut connection, PollTimeout::ZERO) != Ok(0)
+    }
+}
+
+/// Whether what is mounted at `point` has nobody who serves it.
+fn is_dead(point: &Path) -> bool {
+    matches!(statfs(point), Err(Errno::ENOTCONN | Errno::ECONNABORTED))
 }

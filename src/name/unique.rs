@@ -42,29 +42,39 @@ impl Unique {
             table: HashTable::with_capacity(entries.len()),
             hasher: RandomState::new(),
         };
-        // By the first entry of a name: the ordinal to try next.
+        // By the first entry of a name: the last ordinal given.
         let mut next: HashMap<u32, u32> = HashMap::new();
         for entry in entries {
-            let mut ordinal = 1;
-            if let Some(first) = names.find(&label(entry, 1), &label) {
-                let try_next = next.entry(first).or_insert(2);
-                while names.find(&label(entry, *try_next), &label).is_some() {
-                    *try_next += 1;
+            let mut name = label(entry, 1);
+            let mut hash = names.hasher.hash_one(&*name);
+            if let Some(first) = names.find_hashed(hash, &name, &label) {
+                let ordinal = next.entry(first).or_insert(1);
+                while names.find_hashed(hash, &name, &label).is_some() {
+                    *ordinal += 1;
+                    name = label(entry, *ordinal);
+                    hash = names.hasher.hash_one(&*name);
                 }
-                ordinal = *try_next;
-                *try_next += 1;
-                names.ordinals.repeated.push((entry, ordinal));
+                names.ordinals.repeated.push((entry, *ordinal));
             }
+            // There is room for all: no hash is asked for again.
             let Unique { ordinals, table, hasher } = &mut names;
-            let hash = |e: u32, o: u32| hasher.hash_one(&*label(e, o));
-            table.insert_unique(hash(entry, ordinal), entry, |&e| hash(e, ordinals.of(e)));
+            table.insert_unique(hash, entry, |&e| hasher.hash_one(&*label(e, ordinals.of(e))));
         }
         names
     }
 
     /// The entry of a name.
     pub fn find<'a>(&self, name: &[u8], label: impl Fn(u32, u32) -> Cow<'a, [u8]>) -> Option<u32> {
+        self.find_hashed(self.hasher.hash_one(name), name, label)
+    }
+
+    fn find_hashed<'a>(
+        &self,
+        hash: u64,
+        name: &[u8],
+        label: impl Fn(u32, u32) -> Cow<'a, [u8]>,
+    ) -> Option<u32> {
         let same = |&entry: &u32| *label(entry, self.ordinals.of(entry)) == *name;
-        self.table.find(self.hasher.hash_one(name), same).copied()
+        self.table.find(hash, same).copied()
     }
 }

@@ -98,13 +98,14 @@ pub fn model<S: Sink>(model: &Model, style: Style, out: &mut S) {
     if let Some(header) = model.headers.first() {
         fields.number("data_offset", header.data_offset);
     }
-    let mut types: BTreeMap<u32, (Cow<str>, u64)> = BTreeMap::new();
+    // An ambiguous id may be known here and unknown there.
+    let mut types: BTreeMap<(u32, Cow<str>), u64> = BTreeMap::new();
     for tensor in &model.tensors {
-        types.entry(type_id(tensor)).or_insert_with(|| (type_name(tensor), 0)).1 += 1;
+        *types.entry((type_id(tensor), type_name(tensor))).or_default() += 1;
     }
     fields.field("types", |out, style| {
         out.bytes(b"{");
-        for (i, (name, count)) in types.values().enumerate() {
+        for (i, ((_, name), count)) in types.iter().enumerate() {
             out.bytes(if i == 0 { b"" } else { b", " });
             match style {
                 Style::Yaml => out.bytes(name.as_bytes()),

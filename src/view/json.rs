@@ -5,7 +5,7 @@
 //! "info": {"file": "/models/m.gguf", …},
 //! "metadata": {
 //! "general.architecture": {"type": "string", "value": "llama"},
-//! "tokenizer.ggml.scores": {"type": "array", "elements": "f32", "value": [0.0,-1.5]}
+//! "tokenizer.ggml.scores": {"type": "array", "element_type": "f32", "value": [0.0,-1.5]}
 //! },
 //! "tensors": {
 //! "output.weight": {"name": "output.weight", "type": "Q6_K", "shape": [32000, 4096], …}
@@ -69,7 +69,7 @@ impl Text for Json<'_> {
                     out.bytes(b": {\"type\": \"");
                     out.bytes(entry.value.value_type().name().as_bytes());
                     if let Value::Array(array) = entry.value {
-                        out.bytes(b"\", \"elements\": \"");
+                        out.bytes(b"\", \"element_type\": \"");
                         out.bytes(array.element.name().as_bytes());
                     }
                     out.bytes(b"\", \"value\": ");

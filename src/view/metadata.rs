@@ -13,6 +13,9 @@ use crate::source::ReadError;
 /// microseconds, so that thousands of small arrays cost no memory.
 const SMALL: u64 = 64 << 10;
 
+/// Most check-points of all arrays together, some 16 MB.
+const ALL_POINTS: usize = 200_000;
+
 /// Indexes of the large arrays, by key.
 #[derive(Debug)]
 pub struct Indexes(Vec<(u32, Lazy<Cursor>)>);
@@ -22,7 +25,9 @@ impl Indexes {
     pub fn new(model: &Model) -> Indexes {
         let large = |value: &Value| matches!(value, Value::Array(a) if a.span.len > SMALL);
         let keys = (0..).zip(&model.metadata).filter(|(_, entry)| large(&entry.value));
-        Indexes(keys.map(|(key, _)| (key, Lazy::default())).collect())
+        let keys: Vec<u32> = keys.map(|(key, _)| key).collect();
+        let each = (ALL_POINTS / keys.len().max(1)).min(text::MAX_POINTS);
+        Indexes(keys.into_iter().map(|key| (key, Lazy::new(each))).collect())
     }
 
     fn of(&self, key: u32) -> Option<&Lazy<Cursor>> {

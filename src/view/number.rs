@@ -35,13 +35,13 @@ pub trait Number: Copy {
     }
 }
 
-/// Length of the texts of numbers of one byte, each at most 5. Adding up in lanes of a byte is an
-/// order of magnitude faster, and arrays of bytes are the longest there are.
+/// Length of the texts of single bytes, each at most 6. Adding up in lanes of a byte is an order of
+/// magnitude faster, and arrays of bytes and strings are the longest values there are.
 #[inline]
-fn byte_widths(raw: &[u8], width: impl Fn(u8) -> u8) -> u64 {
+pub fn byte_widths(raw: &[u8], width: impl Fn(u8) -> u8) -> u64 {
     let (groups, rest) = raw.as_chunks::<32>();
     let mut sum = rest.iter().map(|byte| u64::from(width(*byte))).sum();
-    for groups in groups.chunks(usize::from(u8::MAX) / 5) {
+    for groups in groups.chunks(usize::from(u8::MAX) / 6) {
         let mut lanes = [0u8; 32];
         for group in groups {
             for (lane, byte) in lanes.iter_mut().zip(group) {
@@ -128,24 +128,25 @@ impl Number for Bool {
     }
 }
 
-/// Floats, with the bound up to which every integer is exact and so its shortest decimal (most scores
-/// of a vocabulary are such), and the range where zmij, which is several times faster than std, lays
-/// out a number in the same way.
+/// Floats. Integers up to a bound are exact, and so their own shortest decimals: most scores of a
+/// vocabulary are such. Most other floats zmij prints, several times faster than std, in the same
+/// form but for a `+` in large exponents.
 macro_rules! float {
-    ($($type:ty: $exact:literal, $fast:expr;)*) => {$(
+    ($($type:ty: $exact:literal, $same_form:expr, $tiny:literal;)*) => {$(
         impl Number for $type {
             read!($type);
 
             fn write(self, out: &mut Vec<u8>) {
+                let size = self.abs();
                 if self.is_nan() {
                     out.extend_from_slice(b"nan");
-                } else if self.abs() < $exact && self.trunc() == self {
+                } else if size < $exact && self.trunc() == self {
                     if self.is_sign_negative() {
                         out.push(b'-');
                     }
-                    (self.abs() as u64).write(out);
+                    (size as u64).write(out);
                     out.extend_from_slice(b".0");
-                } else if $fast.contains(&self.abs()) {
+                } else if size < $tiny || $same_form.contains(&size) {
                     out.extend_from_slice(zmij::Buffer::new().format_finite(self).as_bytes());
                 } else {
                     // Writing to memory cannot fail.
@@ -154,10 +155,13 @@ macro_rules! float {
             }
 
             fn width(self) -> u32 {
-                if self.abs() < $exact && self.trunc() == self {
-                    (self.abs() as u64).width() + 2 + u32::from(self.is_sign_negative())
-                } else if $fast.contains(&self.abs()) {
+                let size = self.abs();
+                if size < $exact && self.trunc() == self {
+                    (size as u64).width() + 2 + u32::from(self.is_sign_negative())
+                } else if size < $tiny || $same_form.contains(&size) {
                     zmij::Buffer::new().format_finite(self).len() as u32
+                } else if size >= 1e16 && size.is_finite() {
+                    zmij::Buffer::new().format_finite(self).len() as u32 - 1
                 } else {
                     let mut out = Vec::new();
                     self.write(&mut out);
@@ -173,8 +177,8 @@ macro_rules! float {
 }
 
 float! {
-    f32: 16_777_216.0, (1e-4..1e13);
-    f64: 9_007_199_254_740_992.0, (1e-4..1e16);
+    f32: 16_777_216.0, (1e-4..1e13), 1e-6;
+    f64: 9_007_199_254_740_992.0, (1e-4..1e16), 1e-5;
 }
 
 #[cfg(test)]

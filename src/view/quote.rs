@@ -6,12 +6,8 @@ use super::text::Sink;
 /// invalid sequence. Returns how many bytes were used: all, or, if more are to come, all but a
 /// character that may be incomplete (at most 3 bytes).
 pub fn json<S: Sink>(bytes: &[u8], more: bool, out: &mut S) -> usize {
-    // Without an early exit, so that it vectorises: nearly all strings are plain.
-    if !bytes
-        .iter()
-        .fold(false, |any, b| any | !matches!(b, b' '..=b'~') | matches!(b, b'"' | b'\\'))
-    {
-        out.bytes(bytes);
+    if bytes.is_ascii() {
+        out.escaped(bytes, json_width, |byte| json_escape(byte.into()));
         return bytes.len();
     }
     let mut used = 0;
@@ -41,17 +37,46 @@ fn json_utf8<S: Sink>(mut text: &str, out: &mut S) {
     while let Some((at, special)) = text.char_indices().find(|(_, c)| is_special(*c)) {
         let (plain, rest) = text.split_at(at);
         out.bytes(plain.as_bytes());
-        match special {
-            '"' => out.bytes(b"\\\""),
-            '\\' => out.bytes(b"\\\\"),
-            '\n' => out.bytes(b"\\n"),
-            '\r' => out.bytes(b"\\r"),
-            '\t' => out.bytes(b"\\t"),
-            _ => out.bytes(format!("\\u{:04x}", u32::from(special)).as_bytes()),
-        }
+        out.bytes(json_escape(special).as_bytes());
         text = rest.get(special.len_utf8()..).unwrap_or_default();
     }
     out.bytes(text.as_bytes());
+}
+
+/// Length of an ASCII character in a JSON string.
+#[inline]
+fn json_width(ascii: u8) -> u8 {
+    match ascii {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
+        0..0x20 | 0x7F => 6,
+        _ => 1,
+    }
+}
+
+/// A special character in a JSON string.
+fn json_escape(special: char) -> Escape {
+    const HEX: [u8; 16] = *b"0123456789abcdef";
+    let short = match special {
+        '\n' => b'n',
+        '\r' => b'r',
+        '\t' => b't',
+        other => other as u8,
+    };
+    if matches!(special, '"' | '\\' | '\n' | '\r' | '\t') {
+        return Escape([b'\\', short, 0, 0, 0, 0], 2);
+    }
+    let digit = |shift: u32| HEX.get((special as usize >> shift) & 15).copied().unwrap_or(b'0');
+    Escape([b'\\', b'u', digit(12), digit(8), digit(4), digit(0)], 6)
+}
+
+/// Some bytes of text.
+pub struct Escape([u8; 6], usize);
+
+impl Escape {
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.get(..self.1).unwrap_or_default()
+    }
 }
 
 /// What JSON must escape, what a terminal would obey, and what YAML takes for the end of a line or
@@ -63,22 +88,9 @@ fn is_special(c: char) -> bool {
 
 /// Appends (a part of) a string with backslash, newline, carriage return and, where they matter, tabs
 /// as escapes of two characters.
-pub fn escape<const TABS: bool, S: Sink>(mut bytes: &[u8], out: &mut S) {
-    let special = |b: u8| matches!(b, b'\\' | b'\n' | b'\r') || TABS && b == b'\t';
-    if bytes.iter().fold(false, |any, b| any | special(*b)) {
-        while let Some(at) = bytes.iter().position(|b| special(*b)) {
-            let (plain, rest) = bytes.split_at(at);
-            out.bytes(plain);
-            out.bytes(match rest.first() {
-                Some(b'\n') => b"\\n",
-                Some(b'\r') => b"\\r",
-                Some(b'\t') => b"\\t",
-                _ => b"\\\\",
-            });
-            bytes = rest.get(1..).unwrap_or_default();
-        }
-    }
-    out.bytes(bytes);
+pub fn line<const TABS: bool, S: Sink>(bytes: &[u8], out: &mut S) {
+    let special = |byte| matches!(byte, b'\\' | b'\n' | b'\r') || TABS && byte == b'\t';
+    out.escaped(bytes, |byte| 1 + u8::from(special(byte)), |byte| json_escape(byte.into()));
 }
 
 /// Appends a YAML scalar that reads back as this string: plain, or else quoted as JSON does it.

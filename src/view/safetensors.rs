@@ -7,8 +7,8 @@ mod header;
 
 use std::ops::Range;
 
+use half::f16;
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
-use half::{bf16, f16};
 
 use header::Header;
 pub use header::State;
@@ -62,8 +62,15 @@ fn to_f16(floats: &[f32], out: &mut [u16]) {
     out.reinterpret_cast_mut::<f16>().convert_from_f32_slice(floats);
 }
 
+/// As `half` does it, but in a loop without branches, which vectorises.
 fn to_bf16(floats: &[f32], out: &mut [u16]) {
-    out.reinterpret_cast_mut::<bf16>().convert_from_f32_slice(floats);
+    for (half, float) in out.iter_mut().zip(floats) {
+        let bits = float.to_bits();
+        let to_even = 0x7FFF + (bits >> 16 & 1);
+        let rounded = (bits.wrapping_add(to_even) >> 16) as u16;
+        let quiet = (bits >> 16) as u16 | 0x40;
+        *half = if float.is_nan() { quiet } else { rounded };
+    }
 }
 
 /// Where each tensor begins in the data, and after the last where they end, in elements. A tensor
@@ -216,5 +223,29 @@ impl Format {
         let head = (range.start % self.bytes) as usize;
         let len = (range.end - range.start) as usize;
         Ok(bytes.get(head..head + len).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_rounded_as_the_half_crate_rounds_one_float() {
+        let lows = [0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x0FFF, 0x1000, 0x1001, 0x3000];
+        for low in lows {
+            let floats: Vec<f32> =
+                (0..=u16::MAX).map(|high| f32::from_bits(u32::from(high) << 16 | low)).collect();
+            let mut halves = vec![0; floats.len()];
+            to_bf16(&floats, &mut halves);
+            let expected = floats.iter().map(|f| half::bf16::from_f32(*f).to_bits());
+            assert!(halves.iter().copied().eq(expected), "{low:x}");
+            to_f16(&floats, &mut halves);
+            for (half, float) in halves.iter().zip(&floats) {
+                let expected = f16::from_f32(*float);
+                assert!(*half == expected.to_bits() || float.is_nan() && expected.is_nan());
+                assert_eq!(f16::from_bits(*half).is_nan(), float.is_nan());
+            }
+        }
     }
 }

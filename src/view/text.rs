@@ -7,8 +7,8 @@
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::clamp;
-use super::number::Number;
+use super::number::{Number, byte_widths};
+use super::{clamp, quote};
 use crate::gguf::Endian;
 use crate::source::{ReadError, Source};
 
@@ -23,7 +23,7 @@ const WINDOW: u64 = 64 << 10;
 const SPACING: u64 = 64 << 10;
 
 /// Most check-points of a text, about 100 KiB; beyond, their spacing is doubled.
-const MAX_POINTS: usize = 1024;
+pub const MAX_POINTS: usize = 1024;
 
 /// A text, as the machine that renders it.
 pub trait Text {
@@ -52,6 +52,28 @@ pub trait Sink {
 
     /// Appends a number.
     fn number<N: Number>(&mut self, number: N);
+
+    /// Appends bytes, those of a `width` above 1 as what `escape` makes of them.
+    fn escaped(
+        &mut self,
+        bytes: &[u8],
+        width: impl Fn(u8) -> u8,
+        escape: impl Fn(u8) -> quote::Escape,
+    ) {
+        // Without an early exit, so that it vectorises: nearly all strings are plain.
+        if !bytes.iter().fold(false, |any, b| any | (width(*b) > 1)) {
+            return self.bytes(bytes);
+        }
+        let mut rest = bytes;
+        while let Some(at) = rest.iter().position(|b| width(*b) > 1) {
+            let (plain, special) = rest.split_at(at);
+            let Some((byte, after)) = special.split_first() else { break };
+            self.bytes(plain);
+            self.bytes(escape(*byte).as_bytes());
+            rest = after;
+        }
+        self.bytes(rest);
+    }
 
     /// Appends an integer.
     fn decimal(&mut self, number: impl itoa::Integer) {
@@ -90,6 +112,10 @@ impl Sink for Count {
     #[inline]
     fn number<N: Number>(&mut self, number: N) {
         self.0 += u64::from(number.width());
+    }
+
+    fn escaped(&mut self, bytes: &[u8], width: impl Fn(u8) -> u8, _: impl Fn(u8) -> quote::Escape) {
+        self.0 += byte_widths(bytes, width);
     }
 
     fn numbers<N: Number>(&mut self, raw: &[u8], endian: Endian, _separator: u8) {
@@ -191,7 +217,11 @@ pub struct Index<S> {
 }
 
 impl<S: Copy> Index<S> {
-    fn build<T: Text<State = S>>(text: &T, window: &mut Window<'_>) -> Result<Self, ReadError> {
+    fn build<T: Text<State = S>>(
+        text: &T,
+        max_points: usize,
+        window: &mut Window<'_>,
+    ) -> Result<Self, ReadError> {
         let mut state = text.start();
         let mut points = vec![(0, state)];
         let mut spacing = SPACING;
@@ -202,7 +232,7 @@ impl<S: Copy> Index<S> {
                 continue;
             }
             points.push((count.0, state));
-            if points.len() > MAX_POINTS {
+            if points.len() > max_points.max(1) {
                 let mut nth = 0;
                 points.retain(|_| {
                     nth += 1;
@@ -243,11 +273,19 @@ impl<S: Copy> Index<S> {
 pub struct Lazy<S> {
     index: OnceLock<Box<Index<S>>>,
     building: Mutex<()>,
+    max_points: usize,
 }
 
 impl<S> Default for Lazy<S> {
     fn default() -> Self {
-        Lazy { index: OnceLock::new(), building: Mutex::new(()) }
+        Lazy::new(MAX_POINTS)
+    }
+}
+
+impl<S> Lazy<S> {
+    /// An index of this many check-points at most, at least one.
+    pub fn new(max_points: usize) -> Self {
+        Lazy { index: OnceLock::new(), building: Mutex::new(()), max_points }
     }
 }
 
@@ -303,7 +341,7 @@ impl<S: Copy> Lazy<S> {
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
-        let index = Box::new(Index::build(text, window)?);
+        let index = Box::new(Index::build(text, self.max_points, window)?);
         Ok(self.index.get_or_init(|| index))
     }
 }

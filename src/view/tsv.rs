@@ -33,7 +33,7 @@ impl Text for Table<'_> {
         };
         let model = self.0;
         let Some(tensor) = model.tensors.get(position as usize) else { return Ok(false) };
-        quote::escape::<true, S>(model.name(tensor.name), out);
+        quote::line::<true, S>(model.name(tensor.name), out);
         out.bytes(b"\t");
         out.bytes(info::type_name(tensor).as_bytes());
         out.bytes(b"\t");

@@ -126,7 +126,7 @@ impl Renderer {
             let used = if self.quotes(c.depth) {
                 quote::json(piece, n < left, out) as u64
             } else {
-                quote::escape::<false, S>(piece, out);
+                quote::line::<false, S>(piece, out);
                 n
             };
             c.at += used;
@@ -241,7 +241,7 @@ impl Renderer {
                     out.bytes(b",");
                 }
             } else {
-                quote::escape::<false, S>(string, out);
+                quote::line::<false, S>(string, out);
                 out.bytes(b"\n");
             }
         }

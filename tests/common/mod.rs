@@ -3,6 +3,8 @@
 
 pub mod corpus;
 pub mod gguf_builder;
+pub mod known;
+pub mod listing;
 pub mod mounted;
 pub mod opened;
 pub mod random;

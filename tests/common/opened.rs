@@ -21,7 +21,10 @@ pub struct Opened {
 
 impl Opened {
     pub fn new(path: &Path) -> Opened {
-        let model = Model::open(path, false).unwrap_or_else(|e| panic!("{e}"));
+        Opened::of(Model::open(path, false).unwrap_or_else(|e| panic!("{e}")))
+    }
+
+    pub fn of(model: Model) -> Opened {
         let model = Arc::new(model);
         let (tree, views) = (Tree::new(model.clone()), Views::new(model.clone()));
         Opened { model, tree, views, dir: None }

@@ -13,6 +13,11 @@ impl Random {
         Random(seed)
     }
 
+    /// A random seed's own numbers, for a thread.
+    pub fn split(&mut self) -> Random {
+        Random(self.next())
+    }
+
     /// SplitMix64.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -19,10 +19,20 @@ from gguffs import Mount, gguf_fs, output
 MEMORY = 64 << 20
 
 
-def elapsed(call, *arguments, **named):
+def elapsed(call, *arguments):
     start = time.perf_counter()
-    call(*arguments, **named)
+    call(*arguments)
     return time.perf_counter() - start
+
+
+def best(limit, measure):
+    """The least of what it measures, up to ten times, until it is below the limit: a machine that
+    does something else meanwhile does not make the program slow."""
+    least = measure()
+    for _ in range(9):
+        if least >= limit:
+            least = min(least, measure())
+    return least
 
 
 class Watch(threading.Thread):
@@ -186,9 +196,9 @@ def first_ls(model, work):
 
 
 def test_a_big_vocabulary_is_listed_within_300_ms_of_the_start(vocabulary, work, measured):
-    best = min(first_ls(vocabulary, work) for _ in range(5))
-    measured(f"start to first ls: {best * 1e3:.0f} ms")
-    assert best < 0.3
+    seconds = best(0.3, lambda: first_ls(vocabulary, work))
+    measured(f"start to first ls with 256,000 tokens: {seconds * 1e3:.0f} ms")
+    assert seconds < 0.3
 
 
 def test_a_big_vocabulary_is_searched_in_2_s_and_in_bounded_memory(vocabulary, work, measured):
@@ -197,7 +207,7 @@ def test_a_big_vocabulary_is_searched_in_2_s_and_in_bounded_memory(vocabulary, w
         start = time.perf_counter()
         found = output(*search)
         seconds = time.perf_counter() - start
-        measured(f"grep -r: {seconds:.2f} s, RssAnon {watch.peak / 2**20:.1f} MiB")
+        measured(f"grep -r in 256,000 tokens: {seconds:.2f} s, RssAnon {watch.peak / 2**20:.1f} MiB")
         assert "tokenizer.ggml.tokens:token\\n255999" in found and "left255999 right" in found
         assert seconds < 2
         for key, last in (("tokens", b"token\\n255999"), ("merges", b"left255999 right")):
@@ -222,16 +232,20 @@ def test_3000_tensors_are_listed_in_half_a_second_and_again_in_200_ms(work, meas
     for n in range(3000):
         file.tensor(f"blk.{n // 9}.weight.{n % 9}", 0, [8], bytes(32))
     (work / "many.gguf").write_bytes(file.build())
-    cold, warm = [], []
-    for _ in range(3):
+
+    def listing(mount):
+        assert output("ls", "-lR", mount / "tensors").count(" f32\n") == 3000
+
+    def cold():
         with Mount(work / "many.gguf", work) as mount:
-            listing = lambda: output("ls", "-lR", mount / "tensors")  # noqa: B023, E731
-            cold.append(elapsed(listing))
-            warm.append(elapsed(listing))
-            assert listing().count(" f32\n") == 3000
-    measured(f"ls -lR of 3000 tensors: {min(cold):.2f} s, again {min(warm):.2f} s")
-    assert min(cold) < 0.5
-    assert min(warm) < 0.2
+            return elapsed(listing, mount)
+
+    first = best(0.5, cold)
+    with Mount(work / "many.gguf", work) as mount:
+        listing(mount)
+        again = best(0.2, lambda: elapsed(listing, mount))
+    measured(f"ls -lR of 3000 tensors: {first:.2f} s, again {again:.2f} s")
+    assert first < 0.5 and again < 0.2
 
 
 # --- Start
@@ -267,9 +281,8 @@ def test_a_terabyte_model_mounts_as_fast_as_a_small_one(work):
         file.write(head)
         file.truncate(1 << 40)
         os.pwrite(file.fileno(), b"\x00\x00\x80\x3f" * 8, len(head) + offsets[1])
-    best = {name: min(first_ls(work / name, work) for _ in range(5)) for name in
-            ("small.gguf", "big.gguf")}  # fmt: skip
-    assert best["big.gguf"] < 3 * best["small.gguf"] + 0.01, best
+    limit = 3 * best(0, lambda: first_ls(work / "small.gguf", work)) + 0.01
+    assert best(limit, lambda: first_ls(work / "big.gguf", work)) < limit
     with Mount(work / "big.gguf", work) as mount:
         assert mount.read("tensors/far/f32") == b"\x00\x00\x80\x3f" * 8
         assert gguffs.status(mount.pid, "VmRSS") < MEMORY
