@@ -205,6 +205,13 @@ fn print_version(of_system: bool) -> Result<(), Error> {
 
 impl Mount {
     fn run(self) -> Result<ExitCode, Error> {
+        if let Some(verb) =
+            self.model.as_ref().filter(|m| Cli::command().find_subcommand(m).is_some())
+        {
+            let message =
+                format!("options go after the verb: gguf-fs {} [OPTIONS]", verb.display());
+            Cli::command().error(ErrorKind::ArgumentConflict, message).exit()
+        }
         let mut options = Options::default();
         for list in &self.options {
             options.add(list).map_err(Error)?;

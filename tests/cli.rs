@@ -131,10 +131,18 @@ fn usage_errors_are_status_2() {
         &["cat", "--offset", "-1", "model.gguf", "info"],
         &["ls"],
         &["-o", "frobnicate", "model.gguf", "mnt"],
+        &["-v", "ls", "model.gguf"],
     ] {
         let refused = place.run(args);
         assert_eq!(refused.status.code(), Some(2), "{args:?}");
         assert!(!refused.stderr.is_empty());
+    }
+    for (args, what) in [
+        (["my", "model.gguf", "mnt"], "a name with blanks needs quotes"),
+        (["-v", "ls", "model.gguf"], "options go after the verb: gguf-fs ls [OPTIONS]"),
+    ] {
+        let said = String::from_utf8(place.run(args).stderr).unwrap();
+        assert!(said.contains(what), "{said}");
     }
     assert!(!place.is_mounted());
     for args in [["--help"], ["--version"]] {

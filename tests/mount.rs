@@ -273,7 +273,10 @@ fn each_trouble_with_the_mountpoint_and_the_model_has_its_own_message() {
     let missing = run("model.gguf", "nowhere");
     assert!(missing.contains("nowhere: no such directory"), "{missing}");
     let file = run("model.gguf", "model.gguf");
-    assert!(file.contains("model.gguf: is not a directory; the mountpoint is named second"), "{file}");
+    assert!(
+        file.contains("model.gguf: is not a directory; the mountpoint is named second"),
+        "{file}"
+    );
     let model = run("nothing.gguf", "mnt");
     assert!(model.contains("nothing.gguf: No such file"), "{model}");
     assert!(!place.is_mounted());
