@@ -49,9 +49,11 @@ fn a_daemon_keeps_only_what_it_needs() {
     stdout(Command::new("sh").args(["-c", &script]).current_dir(&place.dir));
     let [pid] = place.daemons()[..] else { panic!("one daemon") };
     let model = place.model.to_str().unwrap();
-    let others: Vec<String> =
-        open_files(pid).into_iter().filter(|f| f != "/dev/fuse" && f != model).collect();
-    assert_eq!(others, Vec::<String>::new());
+    let others = || -> Vec<String> {
+        open_files(pid).into_iter().filter(|f| f != "/dev/fuse" && f != model).collect()
+    };
+    // It says that it is ready through a pipe, which it closes only then.
+    assert!(wait_until(|| others().is_empty()), "{:?}", others());
     let link = |name: &str| fs::read_link(format!("/proc/{pid}/{name}")).unwrap();
     assert_eq!(link("cwd"), Path::new("/"));
     for number in 0..3 {
