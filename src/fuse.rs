@@ -16,6 +16,7 @@ use fuser::{
 };
 use log::{debug, warn};
 
+use crate::gguf::Printable;
 use crate::model::Model;
 use crate::source::ReadError;
 use crate::tree::{Node, Tree};
@@ -233,6 +234,7 @@ fn guarded(what: impl FnOnce()) {
 
 impl Filesystem for Gguf {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        debug!("the kernel speaks FUSE {}", config.kernel_abi());
         for flag in WANTED {
             if config.add_capabilities(flag).is_err() {
                 debug!("the kernel has no {flag:?}");
@@ -308,7 +310,9 @@ impl Filesystem for Gguf {
                 match self.views.read(file, offset, size as usize, scratch) {
                     Ok(bytes) => reply.data(bytes),
                     Err(e) => {
-                        debug!("read of {size} bytes at {offset} of {file:?}: {e}");
+                        let path = [self.tree.parent(ino.0), ino.0].map(|i| self.tree.name(i));
+                        let path = path.join(&b'/');
+                        debug!("{}: {size} bytes at {offset}: {e}", Printable(&path));
                         reply.error(Failure::Read(e).errno());
                     }
                 }

@@ -12,6 +12,7 @@ mod mountinfo;
 mod options;
 mod point;
 mod signals;
+mod system;
 mod watcher;
 
 use std::io;
@@ -27,6 +28,7 @@ use log::warn;
 
 pub use error::Error;
 pub use options::Options;
+pub use system::system;
 
 use crate::fuse::{Gguf, Owner};
 use crate::message::shown;
@@ -156,7 +158,7 @@ fn start(filesystem: Gguf, device: OwnedFd) -> io::Result<BackgroundSession> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let mut config = fuser::Config::default();
     config.n_threads = Some(cores.clamp(*THREADS.start(), *THREADS.end()));
-    config.clone_fd = device::can_open();
+    config.clone_fd = device::open().is_ok();
     // Who may look inside is the kernel's to decide, by allow_other and the modes.
     Session::from_fd(filesystem, device, SessionACL::All, config)?.spawn()
 }

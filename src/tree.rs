@@ -141,6 +141,14 @@ impl Tree {
         })
     }
 
+    /// The tensor that a directory is of.
+    pub fn tensor_of(&self, dir: u64) -> Option<&Tensor> {
+        match self.place(dir)? {
+            Place::TensorDir(tensor) => self.tensor(tensor),
+            _ => None,
+        }
+    }
+
     /// The directory that a node is in; the root is in itself.
     pub fn parent(&self, ino: u64) -> u64 {
         match self.place(ino) {

@@ -49,9 +49,11 @@ fn a_daemon_keeps_only_what_it_needs() {
     stdout(Command::new("sh").args(["-c", &script]).current_dir(&place.dir));
     let [pid] = place.daemons()[..] else { panic!("one daemon") };
     let model = place.model.to_str().unwrap();
-    let others: Vec<String> =
-        open_files(pid).into_iter().filter(|f| f != "/dev/fuse" && f != model).collect();
-    assert_eq!(others, Vec::<String>::new());
+    let others = || -> Vec<String> {
+        open_files(pid).into_iter().filter(|f| f != "/dev/fuse" && f != model).collect()
+    };
+    // It says that it is ready through a pipe, which it closes only then.
+    assert!(wait_until(|| others().is_empty()), "{:?}", others());
     let link = |name: &str| fs::read_link(format!("/proc/{pid}/{name}")).unwrap();
     assert_eq!(link("cwd"), Path::new("/"));
     for number in 0..3 {
@@ -273,7 +275,10 @@ fn each_trouble_with_the_mountpoint_and_the_model_has_its_own_message() {
     let missing = run("model.gguf", "nowhere");
     assert!(missing.contains("nowhere: no such directory"), "{missing}");
     let file = run("model.gguf", "model.gguf");
-    assert!(file.contains("model.gguf: mountpoint is not a directory"), "{file}");
+    assert!(
+        file.contains("model.gguf: is not a directory; the mountpoint is named second"),
+        "{file}"
+    );
     let model = run("nothing.gguf", "mnt");
     assert!(model.contains("nothing.gguf: No such file"), "{model}");
     assert!(!place.is_mounted());

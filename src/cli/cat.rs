@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::open::Opened;
 use super::{Common, Error, finish};
@@ -16,7 +16,15 @@ use crate::view::Scratch;
 /// Bytes read and written at a time.
 const PIECE: u64 = 1 << 20;
 
+/// Write files of the tree to standard output without mounting it
+///
+/// The bytes are those that the files of a mount have.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  gguf-fs cat model.gguf info
+  gguf-fs cat model.gguf metadata/tokenizer.ggml.tokens | sed -n 9708p
+  gguf-fs cat --length 64 model.gguf tensors/output_norm.weight/f32 | od -t f4")]
 pub(super) struct Cat {
     /// Start this many bytes into each file
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -25,9 +33,10 @@ pub(super) struct Cat {
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     length: u64,
     /// The model file, or one shard of a split model
+    #[arg(value_hint = ValueHint::FilePath)]
     model: PathBuf,
     /// Files of the tree
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::Other)]
     paths: Vec<OsString>,
     #[command(flatten)]
     pub common: Common,

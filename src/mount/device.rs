@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -13,7 +14,8 @@ use super::error::Error;
 use super::fusermount;
 use super::options::{Options, escape};
 
-const DEVICE: &str = "/dev/fuse";
+/// Where the kernel offers FUSE.
+pub(super) const DEVICE: &str = "/dev/fuse";
 
 /// Type shown after `fuse.` when no option says otherwise.
 const SUBTYPE: &str = "gguf-fs";
@@ -24,7 +26,7 @@ const SUBTYPE: &str = "gguf-fs";
 /// What is missing or not allowed; then nothing is mounted.
 pub(super) fn mount(point: &Path, source: &OsStr, options: &Options) -> Result<OwnedFd, Error> {
     let subtype = options.subtype.as_deref().unwrap_or(OsStr::new(SUBTYPE));
-    match File::options().read(true).write(true).open(DEVICE) {
+    match open() {
         Ok(device) => match direct(&device, point, source, subtype, options) {
             Ok(()) => return Ok(device.into()),
             Err(Errno::EPERM) => {}
@@ -38,9 +40,10 @@ pub(super) fn mount(point: &Path, source: &OsStr, options: &Options) -> Result<O
     fusermount::mount(point, &list(source, subtype, options))
 }
 
-/// Whether a thread may open its own channel to the connection.
-pub(super) fn can_open() -> bool {
-    File::options().read(true).write(true).open(DEVICE).is_ok()
+/// A new connection, which nothing is mounted through yet. Where this is allowed, a thread may open
+/// its own channel to another.
+pub(super) fn open() -> io::Result<File> {
+    File::options().read(true).write(true).open(DEVICE)
 }
 
 fn direct(

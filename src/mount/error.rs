@@ -5,7 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::unistd::geteuid;
 
+use super::device::DEVICE;
 use crate::message::{plain, shown};
 use crate::model::OpenError;
 
@@ -45,6 +47,12 @@ pub enum Error {
     Io(PathBuf, io::Error),
 }
 
+/// What a container lacks, mostly.
+const CONTAINER: &str = "in a container, start that with --device /dev/fuse --cap-add SYS_ADMIN";
+
+/// What works wherever the model can be read.
+const WITHOUT: &str = "gguf-fs ls and gguf-fs cat work without";
+
 impl Error {
     /// For `map_err`: an I/O error on `path`.
     pub(super) fn io<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> Error {
@@ -60,7 +68,11 @@ impl fmt::Display for Error {
                 write!(f, "{}: no such directory; make the mountpoint first", shown(path))
             }
             Error::NotDirectory(path) => {
-                write!(f, "{}: mountpoint is not a directory", shown(path))
+                write!(
+                    f,
+                    "{}: is not a directory; the mountpoint is named second, after the model",
+                    shown(path)
+                )
             }
             Error::Dead(path) => write!(
                 f,
@@ -77,18 +89,29 @@ impl fmt::Display for Error {
             ),
             Error::NoDevice(e) => write!(
                 f,
-                "/dev/fuse: {}; load the kernel module (modprobe fuse), or start the container with \
-                 --device /dev/fuse --cap-add SYS_ADMIN; gguf-fs ls and gguf-fs cat work without",
+                "{DEVICE}: {}; load the kernel module (modprobe fuse), or {CONTAINER}; {WITHOUT}",
                 plain(e)
+            ),
+            Error::NoFusermount(path) if geteuid().is_root() => write!(
+                f,
+                "{}: this root may not mount (it has no CAP_SYS_ADMIN); {CONTAINER}; {WITHOUT}",
+                shown(path)
             ),
             Error::NoFusermount(path) => write!(
                 f,
                 "{}: only root may mount without fusermount3, which was not found; install the \
-                 package fuse3 (gguf-fs ls and gguf-fs cat work without)",
+                 package fuse3; {WITHOUT}",
                 shown(path)
             ),
             Error::Fusermount(path, words) => {
-                write!(f, "{}: {}", shown(path), shown(Path::new(words)))
+                write!(f, "{}: {}", shown(path), shown(Path::new(words)))?;
+                if words.ends_with(Errno::EPERM.desc()) {
+                    write!(f, "; {CONTAINER}; {WITHOUT}")
+                } else if words.contains(DEVICE) {
+                    write!(f, "; root can allow it: chmod 666 {DEVICE}; {WITHOUT}")
+                } else {
+                    Ok(())
+                }
             }
             Error::Mount(path, e) => write!(f, "{}: mount failed: {}", shown(path), e.desc()),
             Error::Silent(path, e) => {
@@ -121,7 +144,7 @@ fn unmount_command(path: &Path) -> String {
     } else {
         format!("'{}'", path.replace('\'', r"'\''"))
     };
-    if nix::unistd::geteuid().is_root() {
+    if geteuid().is_root() {
         format!("umount {quoted}")
     } else {
         format!("fusermount3 -u {quoted}")

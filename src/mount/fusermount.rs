@@ -71,7 +71,7 @@ pub(super) fn unmount(point: &Path) -> io::Result<()> {
 }
 
 /// `$FUSERMOUNT_PATH`, or the first of its names that can be run.
-fn find() -> Option<PathBuf> {
+pub(super) fn find() -> Option<PathBuf> {
     let runs = |path: &PathBuf| {
         path.is_file() && nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
     };

@@ -119,7 +119,55 @@ def test_usage_errors_exit_2(work):
 
 def test_help_and_version_exit_0():
     assert "MOUNTPOINT" in output(BINARY, "--help")
-    assert re.fullmatch(r"gguf-fs \d+\.\d+\.\d+\n", output(BINARY, "--version"))
+    for flag in ("--version", "-V"):
+        assert re.fullmatch(r"gguf-fs \d+\.\d+\.\d+\n", output(BINARY, flag))
+    for flags in (["-v", "--version"], ["-vV"]):
+        said = output(BINARY, *flags)
+        assert said.startswith(output(BINARY, "-V"))
+        assert f"kernel: Linux {os.uname().release} " in said and "/dev/fuse: " in said
+        assert "fusermount3: " in said
+
+
+def test_help_fits_a_terminal():
+    for words in (["-h"], ["--help"], ["ls", "-h"], ["ls", "--help"], ["cat", "-h"], ["cat", "--help"]):
+        text = output(BINARY, *words, env=os.environ | {"COLUMNS": "200"})
+        assert max(map(len, text.splitlines())) <= 80, words
+        assert "-h" not in words or len(text.splitlines()) < 24, words
+        assert "-h" in words or "Examples:" in text, words
+
+
+# --- The log
+
+
+def test_a_log_file_has_what_the_background_has_to_say(work):
+    model = work / "model.gguf"
+    shutil.copyfile(SAMPLE, model)
+    (work / "log").write_text("kept\n")
+    with Mount(model, work, "-v", "--log-file", "log", cwd=work) as mount:
+        with open(model, "r+b") as file:
+            file.truncate(4096)
+        assert run("cat", mount / "tensors/output_norm.weight/raw").returncode != 0
+        (work / "log").rename(work / "log.1")
+        assert run("cat", mount / "tensors/rope_freqs.weight/f32").returncode != 0
+    lines = (work / "log.1").read_text().splitlines()
+    assert lines[0] == "kept"
+    assert all(re.match(r"\d{4}-\d\d-\d\dT[\d:]+Z gguf-fs: \w+: ", line) for line in lines[1:]), lines
+    assert any("gguf-fs: debug: the kernel speaks FUSE 7." in line for line in lines)
+    assert any("output_norm.weight" in line for line in lines), lines
+    assert "rope_freqs.weight" in (work / "log").read_text()
+
+
+def test_a_log_file_that_cannot_be_written_is_an_error(work):
+    message = gguffs.refusal("--log-file", work / "none/log", SAMPLE, work)
+    assert message.startswith(f"gguf-fs: {work}/none/log: ")
+
+
+def test_rust_log_says_how_much_is_logged(work):
+    for level, some in (("gguf_fs=debug", True), ("off", False)):
+        log = {"env": os.environ | {"RUST_LOG": level}}
+        with Foreground(SAMPLE, work, **log) as mount:
+            mount.unmount()
+            assert ("gguf-fs: debug: " in mount.log()) == some
 
 
 # --- Options as mount(8) and fstab pass them
@@ -308,6 +356,55 @@ def test_an_fstab_line_works(work, as_root):
     assert (result.returncode, result.stdout, result.stderr) == (0, "Sample Llama\n", "")
 
 
+def test_mount_a_mounts_what_fstab_lists(work, as_root):
+    (work / "two words.gguf").symlink_to(SAMPLE)
+    (work / "other").mkdir()
+    (work / "fstab").write_text(
+        f"{SAMPLE} {work}/mnt fuse.gguf-fs ro,allow_other,nofail 0 0\n"
+        f"{work}/two\\040words.gguf {work}/other fuse.gguf-fs defaults,uid=7 0 0\n"
+        f"{SAMPLE} {work}/never fuse.gguf-fs noauto 0 0\n"
+    )
+    script = """
+        mount -a -T fstab
+        mount -a -T fstab
+        stat -c %u mnt other
+        cat mnt/metadata/general.name other/metadata/general.name
+        umount mnt other
+    """
+    result = with_the_program_installed(work, script)
+    assert (result.returncode, result.stderr) == (0, ""), result
+    assert result.stdout == "0\n7\nSample Llama\nSample Llama\n"
+
+
+def test_a_user_mounts_and_unmounts_what_fstab_lets_users_mount(work, user, as_root):
+    (work / "fstab").write_text(f"{work}/model.gguf {work}/mnt fuse.gguf-fs noauto,user 0 0\n")
+    (work / "bin").mkdir()
+    shutil.move(work / "gguf-fs", work / "bin/gguf-fs")
+    installed = in_a_system_where(
+        (bytes(work / "bin"), b"/usr/local/bin", None, 0x1000),
+        (bytes(work / "fstab"), b"/etc/fstab", None, 0x1000),
+    )
+
+    def prepare():
+        installed()
+        become(user)
+
+    script = "mount $PWD/mnt; cat mnt/metadata/general.name; umount $PWD/mnt; ls mnt"
+    result = run("sh", "-ec", script, cwd=work, preexec_fn=prepare)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "Sample Llama\n", "")
+
+
+def test_the_systemd_unit_in_the_readme_is_a_valid_one(work):
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("no systemd-analyze here")
+    readme = (gguffs.TOP / "README.md").read_text()
+    [unit] = re.findall(r"^    \[Unit\]\n(?:(?:    .*)?\n)+", readme, re.M)
+    [place] = re.findall(r"^    Where=/(.*)$", unit, re.M)
+    (work / f"{place.replace('/', '-')}.mount").write_text(re.sub("^    ", "", unit, flags=re.M))
+    checked = run("systemd-analyze", "verify", work / f"{place.replace('/', '-')}.mount")
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
 def test_mount_8_passes_on_why_it_failed(work, as_root):
     result = with_the_program_installed(work, "mount -t fuse.gguf-fs $PWD/none $PWD/mnt")
     assert result.returncode != 0
@@ -355,6 +452,13 @@ def test_an_ordinary_user_mounts_reads_and_unmounts_on_a_stock_system(work, user
         assert run("ls", mount).returncode != 0, "another user can enter without allow_other"
     output("fusermount3", "-u", mount, **user)
     assert gguffs.wait_until(lambda: not gguffs.processes(mount))
+
+
+def test_umount_works_for_the_user_who_mounted(work, user):
+    output(work / "gguf-fs", work / "model.gguf", work / "mnt", **user)
+    output("umount", work / "mnt", **user)
+    assert not mounted(work / "mnt")
+    assert gguffs.wait_until(lambda: not gguffs.processes(work / "mnt"))
 
 
 def test_a_users_signal_unmounts(work, user):
@@ -472,6 +576,26 @@ def test_a_user_who_may_not_open_dev_fuse_is_told_so(work, user, as_root):
     assert result.returncode == 0 or "/dev/fuse" in result.stderr, result
     if result.returncode == 0:
         assert output("cat", work / "mnt/metadata/general.name", **user) == "Sample Llama\n"
+
+
+def test_root_without_the_right_to_mount_is_told_how_to_start_its_container(work, as_root):
+    (work / "mnt").mkdir()
+    powerless = ["setpriv", "--bounding-set", "-sys_admin", BINARY, SAMPLE, work / "mnt"]
+    for helper in ({}, {"FUSERMOUNT_PATH": "/nowhere"}):
+        result = run(*powerless, env=os.environ | helper)
+        assert (result.returncode, result.stdout) == (1, ""), result
+        assert re.fullmatch(r"gguf-fs: [^\n]+\n", result.stderr), result.stderr
+        assert "SYS_ADMIN" in result.stderr and "gguf-fs cat" in result.stderr
+    assert output(*powerless[:3], BINARY, "cat", SAMPLE, "metadata/general.name") == "Sample Llama\n"
+
+
+def test_a_user_namespace_can_mount(work, user):
+    if run("unshare", "-Urm", "true", **user).returncode != 0:
+        pytest.skip("this system gives users no namespaces")
+    script = "./gguf-fs model.gguf mnt; cat mnt/metadata/general.name; umount mnt; ls mnt"
+    result = run("unshare", "-Urm", "sh", "-ec", script, cwd=work, **user)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "Sample Llama\n", "")
+    assert gguffs.wait_until(lambda: not gguffs.processes(work))
 
 
 def test_a_fifo_as_model_does_not_hang(work):
