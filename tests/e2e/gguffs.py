@@ -118,6 +118,7 @@ class WorkDir:
             os.kill(pid, signal.SIGKILL)
         for place in reversed(mounts_below(self.path)):
             run(*(["umount", "-l"] if IS_ROOT else ["fusermount3", "-uz"]), place)
+        run("chmod", "-R", "u+w", self.path)  # copies of a mount are read-only as it is
         shutil.rmtree(self.path)
 
 
