@@ -17,7 +17,8 @@ import gguffs
 import models
 import numpy as np
 from ggml import TYPES
-from measure import Mount, drop_caches, elapsed, first, interleaved, read, spawn, warm
+from gguffs import elapsed
+from measure import Mount, drop_caches, first, interleaved, read, spawn, warm
 
 MB = 1e6
 ms = 1e3
