@@ -99,12 +99,14 @@ class File:
 
 
 def read_by(reader):
-    """The file that gguf-py has read, to be changed; every string of it must be UTF-8."""
+    """The file that gguf-py has read, to be changed."""
     file = File(alignment=reader.alignment)
     for name, field in reader.fields.items():
         if not name.startswith("GGUF.") and name != "general.alignment":
-            kinds = tuple(map(int, field.types))
-            file.key(name, kinds if kinds[0] == ARRAY else kinds[0], field.contents())
+            kinds, parts = tuple(map(int, field.types)), (field.parts[at] for at in field.data)
+            values = [bytes(part) if kinds[-1] == STRING else part[0].item() for part in parts]
+            listed = kinds[0] == ARRAY
+            file.key(name, kinds if listed else kinds[0], values if listed else values[0])
     for t in reader.tensors:
         file.tensor(t.name, int(t.tensor_type), [int(n) for n in t.shape], t.data.tobytes())
     return file
