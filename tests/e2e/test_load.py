@@ -176,6 +176,7 @@ def first_ls(model, work):
     seconds = time.perf_counter() - start
     assert result.returncode == 0, result
     assert gguffs.unmount(work / "mnt").returncode == 0
+    assert gguffs.wait_until(lambda: not gguffs.processes(work / "mnt"))
     return seconds
 
 
