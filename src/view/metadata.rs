@@ -16,9 +16,20 @@ const SMALL: u64 = 64 << 10;
 /// Most check-points of all arrays together, some 16 MB.
 const ALL_POINTS: usize = 200_000;
 
-/// Indexes of the large arrays, by key.
+/// Source bytes of the values that are made into text, all together: a pass over them takes seconds.
+/// Sparse files announce arrays that would take hours.
+const ALL_BYTES: u64 = 4 << 30;
+
+const TOO_LARGE: ReadError = ReadError::TooLarge { most: ALL_BYTES };
+
+/// What is known of the arrays' texts, by key.
 #[derive(Debug)]
-pub struct Indexes(Vec<(u32, Lazy<Cursor>)>);
+pub struct Indexes {
+    /// Indexes of the large arrays.
+    large: Vec<(u32, Lazy<Cursor>)>,
+    /// Keys of the values that are never scanned.
+    too_large: Vec<u32>,
+}
 
 impl Indexes {
     /// An empty one for every large array.
@@ -27,13 +38,35 @@ impl Indexes {
         let keys = (0..).zip(&model.metadata).filter(|(_, entry)| large(&entry.value));
         let keys: Vec<u32> = keys.map(|(key, _)| key).collect();
         let each = (ALL_POINTS / keys.len().max(1)).min(text::MAX_POINTS);
-        Indexes(keys.into_iter().map(|key| (key, Lazy::new(each))).collect())
+        let large = keys.into_iter().map(|key| (key, Lazy::new(each))).collect();
+        Indexes { large, too_large: too_large(model) }
     }
 
     fn of(&self, key: u32) -> Option<&Lazy<Cursor>> {
-        let at = self.0.binary_search_by_key(&key, |entry| entry.0).ok()?;
-        self.0.get(at).map(|entry| &entry.1)
+        let at = self.large.binary_search_by_key(&key, |entry| entry.0).ok()?;
+        self.large.get(at).map(|entry| &entry.1)
     }
+
+    /// Whether a value is too large to be scanned: an array then has no text, and JSON has neither an
+    /// array nor a string.
+    pub fn is_too_large(&self, key: u32) -> bool {
+        self.too_large.binary_search(&key).is_ok()
+    }
+}
+
+/// The keys of the values that do not fit into [`ALL_BYTES`] with those before them.
+fn too_large(model: &Model) -> Vec<u32> {
+    let mut left = ALL_BYTES;
+    let bytes = |value: &Value| match value {
+        Value::String(span) | Value::Array(Array { span, .. }) => span.len,
+        _ => 0,
+    };
+    let refused = (0..).zip(&model.metadata).filter(|(_, entry)| {
+        let fits = left.checked_sub(bytes(&entry.value));
+        left = fits.unwrap_or(left);
+        fits.is_none()
+    });
+    refused.map(|(key, _)| key).collect()
 }
 
 /// An array as lines, one an element.
@@ -70,11 +103,12 @@ pub fn cheap_size(model: &Model, indexes: &Indexes, key: u32) -> Option<u64> {
 /// Size in bytes.
 ///
 /// # Errors
-/// An array had to be scanned and could not.
+/// An array had to be scanned and could not, or is too large for that.
 pub fn size(model: &Model, indexes: &Indexes, key: u32) -> Result<u64, ReadError> {
     let Some(entry) = model.metadata.get(key as usize) else { return Ok(0) };
     match entry.value {
         Value::String(span) => Ok(span.len + 1),
+        Value::Array(_) if indexes.is_too_large(key) => Err(TOO_LARGE),
         Value::Array(array) => {
             let lines = Lines { layout: model.layout(0), array };
             match indexes.of(key) {
@@ -116,6 +150,7 @@ pub fn read<'a>(
             }
             Ok(out.get(..n).unwrap_or_default())
         }
+        Value::Array(_) if indexes.is_too_large(key) => Err(TOO_LARGE),
         Value::Array(array) => {
             let lines = Lines { layout: model.layout(0), array };
             if let Some(lazy) = indexes.of(key) {
