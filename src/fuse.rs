@@ -318,10 +318,7 @@ impl Filesystem for Gguf {
             SCRATCH.with_borrow_mut(|scratch| {
                 match self.views.read(file, offset, size as usize, scratch) {
                     Ok(bytes) => reply.data(bytes),
-                    Err(e) => {
-                        debug!("{size} bytes at {offset} cannot be read:");
-                        reply.error(self.failed(ino.0, &Failure::Read(e)));
-                    }
+                    Err(e) => reply.error(self.failed(ino.0, &e.into())),
                 }
                 scratch.trim();
             });

@@ -287,3 +287,17 @@ fn part(text: &[u8], range: Range<u64>) -> &[u8] {
     let range = clamp(range, text.len() as u64);
     text.get(range.start as usize..range.end as usize).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_its_usual_buffers_and_gives_back_huge_ones() {
+        let mut scratch = Scratch::default();
+        scratch.source.reserve_exact(KEPT);
+        scratch.text.reserve_exact(KEPT + 1);
+        scratch.trim();
+        assert_eq!((scratch.source.capacity(), scratch.text.capacity()), (KEPT, 0));
+    }
+}
