@@ -19,7 +19,7 @@ const ALL_POINTS: usize = 200_000;
 
 /// Source bytes of the values that are made into text, all together: a pass over them takes seconds.
 /// Sparse files announce arrays that would take hours.
-const ALL_BYTES: u64 = 4 << 30;
+const ALL_BYTES: u64 = 2 << 30;
 
 const TOO_LARGE: ReadError = ReadError::TooLarge { most: ALL_BYTES };
 
