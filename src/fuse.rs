@@ -108,7 +108,7 @@ impl Failure {
             Failure::NameTooLong => Errno::ENAMETOOLONG,
             Failure::IsDirectory => Errno::EISDIR,
             Failure::NotDirectory => Errno::ENOTDIR,
-            Failure::Read(ReadError::Missing { .. } | ReadError::Io(_)) => Errno::EIO,
+            Failure::Read(_) => Errno::EIO,
         }
     }
 }
@@ -135,6 +135,15 @@ impl Gguf {
             Some(Node::File(_)) => Err(Failure::NotDirectory),
             None => Err(Failure::NotFound),
         }
+    }
+
+    /// The errno for a failure, of which the log has the reason.
+    fn failed(&self, ino: u64, failure: &Failure) -> Errno {
+        if let Failure::Read(e) = failure {
+            let path = [self.tree.parent(ino), ino].map(|i| self.tree.name(i)).join(&b'/');
+            debug!("{}: {e}", Printable(&path));
+        }
+        failure.errno()
     }
 
     fn attributes(&self, ino: u64) -> Result<FileAttr, Failure> {
@@ -260,7 +269,7 @@ impl Filesystem for Gguf {
             };
             match self.attributes(ino) {
                 Ok(attr) => reply.entry(&FOREVER, &attr, GENERATION),
-                Err(e) => reply.error(e.errno()),
+                Err(e) => reply.error(self.failed(ino, &e)),
             }
         });
     }
@@ -268,7 +277,7 @@ impl Filesystem for Gguf {
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         guarded(|| match self.attributes(ino.0) {
             Ok(attr) => reply.attr(&FOREVER, &attr),
-            Err(e) => reply.error(e.errno()),
+            Err(e) => reply.error(self.failed(ino.0, &e)),
         });
     }
 
@@ -309,13 +318,9 @@ impl Filesystem for Gguf {
             SCRATCH.with_borrow_mut(|scratch| {
                 match self.views.read(file, offset, size as usize, scratch) {
                     Ok(bytes) => reply.data(bytes),
-                    Err(e) => {
-                        let path = [self.tree.parent(ino.0), ino.0].map(|i| self.tree.name(i));
-                        let path = path.join(&b'/');
-                        debug!("{}: {size} bytes at {offset}: {e}", Printable(&path));
-                        reply.error(Failure::Read(e).errno());
-                    }
+                    Err(e) => reply.error(self.failed(ino.0, &e.into())),
                 }
+                scratch.trim();
             });
         });
     }

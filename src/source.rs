@@ -28,6 +28,11 @@ pub enum ReadError {
     },
     /// The disk or the filesystem below said so.
     Io(io::Error),
+    /// The range is of text that would take too long to make.
+    TooLarge {
+        /// Most bytes of the model that are made into text.
+        most: u64,
+    },
 }
 
 impl std::fmt::Display for ReadError {
@@ -37,6 +42,9 @@ impl std::fmt::Display for ReadError {
                 write!(f, "needs bytes up to {end}, file has {file}")
             }
             ReadError::Io(e) => f.write_str(&plain(e)),
+            ReadError::TooLarge { most } => {
+                write!(f, "too large for text, of which values of {most} bytes together are made")
+            }
         }
     }
 }

@@ -61,9 +61,9 @@ pub static MODEL_VIEWS: [ModelView; 6] = [
     ModelView {
         name: "info",
         is_text: true,
-        size: |v| Ok(info::model_size(&v.model)),
-        known_size: |v| Some(info::model_size(&v.model)),
-        read: |v, range, scratch| Ok(info::read_model(&v.model, range, scratch)),
+        size: |v| Ok(v.info().len() as u64),
+        known_size: |v| Some(v.info().len() as u64),
+        read: |v, range, _| Ok(part(v.info(), range)),
     },
     ModelView {
         name: "model.json",
@@ -145,12 +145,28 @@ pub struct Scratch {
     gathered: Vec<u8>,
 }
 
+/// Most bytes of text, or of its source, that a thread keeps from read to read.
+const KEPT: usize = 2 << 20;
+
+impl Scratch {
+    /// Gives back what only an unusual read needs, such as that of a very long name.
+    pub fn trim(&mut self) {
+        for buf in [&mut self.source, &mut self.text] {
+            if buf.capacity() > KEPT {
+                *buf = Vec::new();
+            }
+        }
+    }
+}
+
 /// The content of every file of the tree.
 #[derive(Debug)]
 pub struct Views {
     /// What they are computed from.
     pub model: Arc<Model>,
     arrays: metadata::Indexes,
+    /// The text of `/info`, a few KiB at most.
+    info: OnceLock<Vec<u8>>,
     labels: OnceLock<Labels>,
     starts: OnceLock<Starts>,
     json: Lazy<json::State>,
@@ -162,9 +178,9 @@ impl Views {
     /// The views of a model. Computes nothing yet.
     pub fn new(model: Arc<Model>) -> Views {
         let arrays = metadata::Indexes::new(&model);
-        let (labels, starts) = (OnceLock::new(), OnceLock::new());
+        let (info, labels, starts) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let (json, tsv, safetensors) = Default::default();
-        Views { model, arrays, labels, starts, json, tsv, safetensors }
+        Views { model, arrays, info, labels, starts, json, tsv, safetensors }
     }
 
     /// Exact size of a file, bytes. The first time, a large array or view is scanned once.
@@ -239,6 +255,14 @@ impl Views {
         Some((self.model.tensors.get(tensor as usize)?, view))
     }
 
+    fn info(&self) -> &[u8] {
+        self.info.get_or_init(|| {
+            let mut text = Vec::new();
+            info::model(&self.model, info::Style::Yaml, &mut text);
+            text
+        })
+    }
+
     fn labels(&self) -> &Labels {
         self.labels.get_or_init(|| Labels::new(&self.model))
     }
@@ -262,4 +286,18 @@ fn clamp(range: Range<u64>, size: u64) -> Range<u64> {
 fn part(text: &[u8], range: Range<u64>) -> &[u8] {
     let range = clamp(range, text.len() as u64);
     text.get(range.start as usize..range.end as usize).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_its_usual_buffers_and_gives_back_huge_ones() {
+        let mut scratch = Scratch::default();
+        scratch.source.reserve_exact(KEPT);
+        scratch.text.reserve_exact(KEPT + 1);
+        scratch.trim();
+        assert_eq!((scratch.source.capacity(), scratch.text.capacity()), (KEPT, 0));
+    }
 }

@@ -262,3 +262,14 @@ fn the_table_has_one_line_a_tensor() {
     assert!(lines[10].starts_with(b"bad\xff\t"));
     assert!(lines.iter().all(|line| line.iter().filter(|b| **b == b'\t').count() == 6));
 }
+
+#[test]
+fn keys_named_format_are_all_different_members() {
+    let keys = ["format%#3", "format", "format%#2", "format"];
+    let builder = keys.iter().fold(GgufBuilder::new(), |b, key| b.key(key, *key));
+    let opened = Opened::built(&builder.tensor("t", F32, &[1], &[0; 4]));
+    let (header, _) = parse(&opened.bytes("safetensors/f32.safetensors"));
+    let members = header["__metadata__"].as_object().unwrap();
+    assert_eq!(members.len(), keys.len() + 1, "{members:?}");
+    assert_eq!(members["format"], "pt");
+}

@@ -216,8 +216,8 @@ fn odd_names_are_kept_as_they_are() {
 #[test]
 fn a_name_has_a_longest_length() {
     let name = |len| GgufBuilder::new().key(vec![b'k'; len], 7).build();
-    accept(&name(1 << 20));
-    let error = refuse(&name((1 << 20) + 1));
+    accept(&name(65535));
+    let error = refuse(&name(65536));
     assert!(matches!(error.rule, Rule::NameLength { .. }), "{error}");
 }
 

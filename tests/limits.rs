@@ -229,7 +229,7 @@ fn many_tensors_and_keys_are_listed_and_found_in_little_memory() {
 
 #[test]
 fn names_beyond_the_longest_file_name_are_cut_and_reach_their_own_entries() {
-    let lengths = [1, 237, 238, 254, 255, 256, 257, 1_000, 10_000, 100_000];
+    let lengths = [1, 237, 238, 254, 255, 256, 257, 1_000, 10_000, 65_535];
     let mut builder = GgufBuilder::new();
     for (number, length) in (0..).zip(lengths) {
         // Two of each length that differ in the last byte alone.

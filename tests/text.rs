@@ -2,10 +2,14 @@
 
 mod common;
 
+use std::os::unix::fs::FileExt;
+
 use common::corpus;
 use common::gguf_builder::{GgufBuilder, Val};
 use common::opened::Opened;
 use common::random::Random;
+use common::temp::TempDir;
+use gguf_fs::source::ReadError;
 use gguf_fs::view::{File, Scratch};
 use serde_json::Value as Json;
 
@@ -306,4 +310,56 @@ fn a_vocabulary_is_one_line_a_token() {
     let mut scratch = Scratch::default();
     let end = opened.views.read(file, size - 11, 100, &mut scratch).unwrap();
     assert_eq!(end, b"tok\\n39999\n");
+}
+
+#[test]
+fn what_would_take_hours_is_no_text() {
+    const LEN: u64 = 1 << 38;
+    let begin = [&0u32.to_le_bytes()[..], &LEN.to_le_bytes()].concat();
+    let huge = GgufBuilder::new().announce_keys(3).key("array", Val::Raw(9, begin)).head();
+    let string = GgufBuilder::new().key("string", Val::Raw(8, LEN.to_le_bytes().into())).head();
+    let small = Val::Array(4, vec![Val::U32(7), Val::U32(8)]);
+    let small = &GgufBuilder::new().key("small", small).head()[24..];
+    let string_at = huge.len() as u64 + LEN;
+    let small_at = string_at + string.len() as u64 - 24 + LEN;
+    let dir = TempDir::new();
+    let path = dir.file("huge.gguf", &huge);
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&string[24..], string_at).unwrap();
+    file.write_all_at(small, small_at).unwrap();
+
+    let opened = Opened::new(&path);
+    let (views, mut scratch) = (&opened.views, Scratch::default());
+    let array = opened.file("metadata/array");
+    assert!(matches!(views.size(array), Err(ReadError::TooLarge { .. })));
+    assert!(matches!(views.read(array, 0, 9, &mut scratch), Err(ReadError::TooLarge { .. })));
+    // A string is its bytes, which no one has to scan.
+    assert_eq!(views.size(opened.file("metadata/string")).unwrap(), LEN + 1);
+    assert_eq!(opened.text("metadata/small"), "7\n8\n");
+    let json: Json = serde_json::from_slice(&opened.bytes("model.json")).unwrap();
+    let value = |key: &str| &json["metadata"][key]["value"];
+    assert_eq!([value("array"), value("string")], [&Json::Null; 2]);
+    assert_eq!(*value("small"), serde_json::json!([7, 8]));
+    let header = opened.bytes("safetensors/f32.safetensors");
+    assert!(header[8..].starts_with(b"{\"__metadata__\":{\"format\":\"pt\"}}"));
+}
+
+#[test]
+fn a_small_array_that_was_overwritten_is_whole_or_an_error() {
+    let array = |n: u32| Val::Array(4, vec![Val::U32(n); 100]);
+    let build = |n: u32| GgufBuilder::new().key("k", array(n)).build();
+    let opened = Opened::of_bytes(&build(1000));
+    let file = opened.file("metadata/k");
+    assert_eq!(opened.views.size(file).unwrap(), 500);
+    let model = std::fs::File::options()
+        .write(true)
+        .open(opened.dir.as_ref().unwrap().path().join("model.gguf"))
+        .unwrap();
+    let mut scratch = Scratch::default();
+    model.write_all_at(&build(1), 0).unwrap();
+    assert!(opened.views.read(file, 0, 4096, &mut scratch).is_err());
+    assert_eq!(opened.views.read(file, 0, 4, &mut scratch).unwrap(), b"1\n1\n");
+    model.write_all_at(&build(100_000), 0).unwrap();
+    assert_eq!(opened.views.read(file, 0, 4096, &mut scratch).unwrap().len(), 500);
+    assert_eq!(opened.views.size(file).unwrap(), 500);
 }

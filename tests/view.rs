@@ -356,3 +356,16 @@ fn a_damaged_file_gives_errors_and_nothing_worse() {
         }
     }
 }
+
+#[test]
+fn of_thousands_of_unknown_types_info_lists_a_few() {
+    let types = 1000..4000;
+    let builder = types.fold(GgufBuilder::new().info("known", F32, &[0], 0), |builder, id| {
+        builder.info(format!("t{id}"), id, &[0], 0)
+    });
+    let opened = Opened::built(&builder.info("again", 1001, &[0], 0));
+    let info = opened.text("info");
+    let types = info.lines().find_map(|line| line.strip_prefix("types: ")).unwrap();
+    assert!(types.starts_with("{F32: 1, unknown (1000): 1, unknown (1001): 2, "), "{types}");
+    assert!(types.ends_with("unknown (1063): 1, other: 2936}"), "{types}");
+}

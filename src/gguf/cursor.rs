@@ -17,8 +17,8 @@ const AFTER_JUMP: usize = 4 << 10;
 /// the reader walk further (billions of empty strings in a sparse file) is hostile.
 const MAX_WALK: u64 = 256 << 20;
 
-/// Longest key or tensor name, in bytes. The document allows 65535 for keys.
-const MAX_NAME: u64 = 1 << 20;
+/// Longest key or tensor name, in bytes: what the document allows for keys.
+const MAX_NAME: u64 = 65535;
 
 /// The bytes of one file, from front to back.
 pub(super) struct Cursor<'f, R: ?Sized> {

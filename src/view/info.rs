@@ -13,6 +13,9 @@ use crate::gguf::{Endian, Oddity, Tensor, TensorType};
 use crate::model::Model;
 use crate::source::ReadError;
 
+/// Most unknown types that are listed: a hostile file has as many as tensors.
+const MAX_UNKNOWN: usize = 64;
+
 /// How fields are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -98,24 +101,44 @@ pub fn model<S: Sink>(model: &Model, style: Style, out: &mut S) {
     if let Some(header) = model.headers.first() {
         fields.number("data_offset", header.data_offset);
     }
-    // An ambiguous id may be known here and unknown there.
-    let mut types: BTreeMap<(u32, Cow<str>), u64> = BTreeMap::new();
-    for tensor in &model.tensors {
-        *types.entry((type_id(tensor), type_name(tensor))).or_default() += 1;
-    }
+    let (types, other) = types(model);
     fields.field("types", |out, style| {
         out.bytes(b"{");
-        for (i, ((_, name), count)) in types.iter().enumerate() {
+        let types = types.iter().map(|((_, name), count)| (&**name, *count));
+        let other = (other > 0).then_some(("other", other));
+        for (i, (name, count)) in types.chain(other).enumerate() {
             out.bytes(if i == 0 { b"" } else { b", " });
             match style {
                 Style::Yaml => out.bytes(name.as_bytes()),
                 Style::Json => quote::json_string(name.as_bytes(), out),
             }
             out.bytes(b": ");
-            out.decimal(*count);
+            out.decimal(count);
         }
         out.bytes(b"}");
     });
+}
+
+/// How many tensors there are of each type, by its id and name (an ambiguous id may be known here and
+/// unknown there), and of the unknown types beyond the first [`MAX_UNKNOWN`].
+fn types(model: &Model) -> (BTreeMap<(u32, Cow<'static, str>), u64>, u64) {
+    let (mut known, mut unknown) = (BTreeMap::new(), BTreeMap::new());
+    let mut other = 0;
+    for tensor in &model.tensors {
+        let types = match tensor.ty {
+            TensorType::Known(_) => &mut known,
+            TensorType::Unknown(id) => {
+                if unknown.len() == MAX_UNKNOWN && !unknown.contains_key(&id) {
+                    other += 1;
+                    continue;
+                }
+                &mut unknown
+            }
+        };
+        types.entry(type_id(tensor)).or_insert((tensor, 0)).1 += 1;
+    }
+    let named = |(id, (tensor, count)): (u32, (&Tensor, u64))| ((id, type_name(tensor)), count);
+    (known.into_iter().chain(unknown).map(named).collect(), other)
 }
 
 /// Fields of a tensor.
@@ -201,20 +224,6 @@ fn notes(model: &Model, tensor: &Tensor) -> Vec<String> {
         notes.push("a companion .scale tensor exists and is not applied to f32".into());
     }
     notes
-}
-
-/// Size of `/info`, bytes.
-pub fn model_size(model: &Model) -> u64 {
-    let mut count = Count::default();
-    self::model(model, Style::Yaml, &mut count);
-    count.0
-}
-
-/// The bytes `range` of `/info`, as far as it goes.
-pub fn read_model<'a>(model: &Model, range: Range<u64>, scratch: &'a mut Scratch) -> &'a [u8] {
-    scratch.text.clear();
-    self::model(model, Style::Yaml, &mut scratch.text);
-    part(&scratch.text, range)
 }
 
 /// Size of a tensor's `info`, bytes.

@@ -12,6 +12,8 @@
 //! }
 //! }
 //! ```
+//!
+//! The value is null where it is too large to be text.
 
 use std::ops::Range;
 
@@ -20,7 +22,7 @@ use super::labels::Labels;
 use super::quote;
 use super::text::{Sink, Text, Window};
 use super::value::{self, Cursor, Renderer};
-use super::{Scratch, Views};
+use super::{Scratch, Views, metadata};
 use crate::gguf::Value;
 use crate::model::Model;
 use crate::source::ReadError;
@@ -29,6 +31,7 @@ use crate::source::ReadError;
 struct Json<'a> {
     model: &'a Model,
     labels: &'a Labels,
+    arrays: &'a metadata::Indexes,
 }
 
 /// What comes next.
@@ -53,7 +56,7 @@ impl Text for Json<'_> {
         window: &mut Window<'_>,
         out: &mut S,
     ) -> Result<bool, ReadError> {
-        let Json { model, labels } = *self;
+        let Json { model, labels, arrays } = *self;
         let separator = |position| if position == 0 { "\n" } else { ",\n" };
         *state = match *state {
             State::Info => {
@@ -73,7 +76,12 @@ impl Text for Json<'_> {
                         out.bytes(array.element.name().as_bytes());
                     }
                     out.bytes(b"\", \"value\": ");
-                    State::Value(key, value::begin_json(&entry.value, out))
+                    if arrays.is_too_large(key) {
+                        out.bytes(b"null");
+                        State::Value(key, Cursor::DONE)
+                    } else {
+                        State::Value(key, value::begin_json(&entry.value, out))
+                    }
                 }
                 None => {
                     out.bytes(b"\n},\n\"tensors\": {");
@@ -125,5 +133,5 @@ pub fn read<'a>(
 }
 
 fn json(views: &Views) -> Json<'_> {
-    Json { model: &views.model, labels: views.labels() }
+    Json { model: &views.model, labels: views.labels(), arrays: &views.arrays }
 }

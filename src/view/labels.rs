@@ -8,12 +8,17 @@ use crate::name::{self, Ordinals, Unique};
 /// The member of a safetensors header that is no tensor.
 const RESERVED: &[u8] = b"__metadata__";
 
+/// The member of its metadata that is always there.
+pub const FORMAT: &[u8] = b"format";
+
 /// Which names need another than their own: a duplicate, or what JSON cannot tell from another name
 /// since bytes that are not UTF-8 become U+FFFD.
 #[derive(Debug)]
 pub struct Labels {
     keys: Ordinals,
     tensors: Ordinals,
+    /// The key `format` beside a member of that name which is not of the model.
+    pub format: Vec<u8>,
 }
 
 impl Labels {
@@ -21,8 +26,15 @@ impl Labels {
     pub fn new(model: &Model) -> Labels {
         let keys = 0..model.metadata.len() as u32;
         let tensors = 0..model.tensors.len() as u32;
+        let key = |key, n| unicode(key_label(model, key, n));
+        let keys = Unique::new(keys, key);
+        let format = (2..)
+            .map(|n| name::file_name(FORMAT, n, ""))
+            .find(|label| keys.find(label, key).is_none())
+            .unwrap_or_default();
         Labels {
-            keys: Unique::new(keys, |key, n| unicode(key_label(model, key, n))).ordinals,
+            format: format.into_owned(),
+            keys: keys.ordinals,
             tensors: Unique::new(tensors, |t, n| unicode(tensor_label(model, t, n))).ordinals,
         }
     }

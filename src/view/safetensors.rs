@@ -169,7 +169,7 @@ fn data_start(json: u64) -> u64 {
 impl Format {
     fn header<'a>(&'a self, views: &'a Views) -> Header<'a> {
         let (labels, starts) = (views.labels(), views.starts());
-        Header { model: &views.model, labels, starts, format: self }
+        Header { model: &views.model, labels, arrays: &views.arrays, starts, format: self }
     }
 
     fn data_size(&self, views: &Views) -> u64 {

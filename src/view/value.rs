@@ -38,7 +38,8 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    const DONE: Cursor = Cursor {
+    /// After the last byte of any value.
+    pub const DONE: Cursor = Cursor {
         at: 0,
         end: 0,
         string: None,

@@ -37,13 +37,18 @@ impl<'a> Row<'a> {
         let (mut kind, mut bytes, mut detail) = ("folder".to_owned(), None, String::new());
         let is_dir = match tree.node(ino) {
             Some(Node::File(file)) => {
-                bytes = Some(views.size(file)?);
+                bytes = match views.size(file) {
+                    Err(ReadError::TooLarge { .. }) => None,
+                    size => Some(size?),
+                };
                 kind = if Views::is_text(file) { "text" } else { "data" }.into();
                 match file {
                     File::Key(key) => {
                         let entry = model.metadata.get(key as usize);
                         kind = entry.map_or_else(String::new, |entry| value_type(&entry.value));
-                        detail = value(views, file)?;
+                        if bytes.is_some() {
+                            detail = value(views, file)?;
+                        }
                     }
                     File::Npy(tensor) => {
                         detail = model

@@ -6,15 +6,16 @@ use super::{Format, Starts};
 use crate::gguf::{Tensor, Value};
 use crate::model::Model;
 use crate::source::ReadError;
-use crate::view::labels::Labels;
+use crate::view::labels::{FORMAT, Labels};
 use crate::view::text::{Sink, Text, Window};
 use crate::view::value::{self, Cursor, Renderer};
-use crate::view::{info, quote};
+use crate::view::{info, metadata, quote};
 
 /// The header of the file of a format.
 pub struct Header<'a> {
     pub model: &'a Model,
     pub labels: &'a Labels,
+    pub arrays: &'a metadata::Indexes,
     pub starts: &'a Starts,
     pub format: &'a Format,
 }
@@ -49,11 +50,13 @@ impl Text for Header<'_> {
             }
             State::Key(key) => match model.metadata.get(key as usize) {
                 Some(entry) => {
-                    if !matches!(entry.value, Value::Array(_)) {
+                    let is_array = matches!(entry.value, Value::Array(_));
+                    let left_out = is_array || self.arrays.is_too_large(key);
+                    if !left_out {
                         self.key(key, out);
                     }
                     match &entry.value {
-                        Value::Array(_) => State::Key(key + 1),
+                        _ if left_out => State::Key(key + 1),
                         string @ Value::String(_) => {
                             State::Value(key, value::begin_json(string, out))
                         }
@@ -94,11 +97,9 @@ impl Text for Header<'_> {
 impl Header<'_> {
     fn key<S: Sink>(&self, key: u32, out: &mut S) {
         out.bytes(b",");
-        match &*self.labels.key(self.model, key) {
-            // The first member has this name.
-            b"format" => out.bytes(b"\"format%#2\""),
-            label => quote::json_string(label, out),
-        }
+        let label = self.labels.key(self.model, key);
+        // The first member has this name.
+        quote::json_string(if *label == *FORMAT { &self.labels.format } else { &label }, out);
         out.bytes(b":");
     }
 
