@@ -16,6 +16,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, chdir, dup3_raw, fork, pipe2};
 
 use super::error::Error;
+use crate::message::plain;
 
 /// Which side of the fork this is.
 pub(super) enum Side {
@@ -95,7 +96,8 @@ impl Ready {
 
 /// What takes the standard streams' place.
 pub(super) fn null() -> io::Result<File> {
-    File::options().read(true).write(true).open("/dev/null")
+    let opened = File::options().read(true).write(true).open("/dev/null");
+    opened.map_err(|e| io::Error::other(format!("/dev/null: {}", plain(&e))))
 }
 
 /// Points the standard streams at `null` and leaves the working directory.
