@@ -105,8 +105,8 @@ impl Options {
             (b"atime", None) => self.noatime = false,
             (b"uid", Some(value)) => self.uid = Some(id(&shown, value)?),
             (b"gid", Some(value)) => self.gid = Some(id(&shown, value)?),
-            (b"fsname", Some(value)) => self.fsname = Some(name_shown("fsname", value)?),
-            (b"subtype", Some(value)) => self.subtype = Some(name_shown("subtype", value)?),
+            (b"fsname", Some(value)) => self.fsname = Some(name_of("fsname", value)?),
+            (b"subtype", Some(value)) => self.subtype = Some(name_of("subtype", value)?),
             (name, None) if IGNORED.iter().any(|i| i.as_bytes() == name) => {}
             (name, Some(_)) if IGNORED_VALUES.iter().any(|i| i.as_bytes() == name) => {}
             _ if name.starts_with(b"x-") || name.starts_with(b"X-") => {}
@@ -119,7 +119,7 @@ impl Options {
 /// Longest name, bytes: all that mount(2) is given fits into a page.
 const MAX_NAME: usize = 2048;
 
-fn name_shown(option: &str, value: &[u8]) -> Result<OsString, String> {
+fn name_of(option: &str, value: &[u8]) -> Result<OsString, String> {
     if value.is_empty() && option == "fsname" {
         return Err("mount option 'fsname=' must not be empty".into());
     }
