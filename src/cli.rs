@@ -9,7 +9,7 @@ mod open;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -182,7 +182,15 @@ pub fn run() -> Result<ExitCode, Error> {
 }
 
 /// Where clap takes a third name for a misplaced verb, a blank in one of two is more likely.
-fn clearer(error: clap::Error) -> clap::Error {
+/// What was typed is shown without control characters.
+fn clearer(mut error: clap::Error) -> clap::Error {
+    for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg, ContextKind::InvalidSubcommand]
+    {
+        if let Some(ContextValue::String(typed)) = error.get(kind) {
+            let typed = message::shown(Path::new(typed));
+            error.insert(kind, ContextValue::String(typed));
+        }
+    }
     match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(name)) if error.kind() == ErrorKind::ArgumentConflict => {
             let message = format!(

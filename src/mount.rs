@@ -8,6 +8,7 @@ mod background;
 mod device;
 mod error;
 mod fusermount;
+mod memory;
 mod mountinfo;
 mod options;
 mod point;
@@ -35,6 +36,7 @@ use crate::message::shown;
 use crate::model::Model;
 use attached::Attached;
 use background::{Ready, Side};
+use mountinfo::Table;
 use signals::Signals;
 use watcher::Watcher;
 
@@ -93,12 +95,25 @@ fn mount(request: &Request, ready: Ready) -> Result<(), Error> {
     let source = options.fsname.as_deref().unwrap_or(path.as_os_str());
     // Until here a signal may simply end the process: there is nothing to undo.
     let signals = Signals::block(request.foreground).map_err(Error::io(&point))?;
+    let threads = memory::threads(threads()).ok_or_else(|| Error::NoMemory(point.clone()))?;
+    let table = Table::open().map_err(Error::io(Path::new(mountinfo::TABLE)))?;
+    let lock = point::lock(&point);
+    // Again, since another start may have been faster.
+    let point = point::check(&point)?;
+    let before = table.read().map_err(Error::io(Path::new(mountinfo::TABLE)))?;
     let device = device::mount(&point, source, options)?;
-    let attached = Attached::find(&point, &device).map_err(Error::io(&point))?;
+    let attached = match Attached::find(&point, &device, table, &before) {
+        Ok(attached) => attached,
+        Err(e) => {
+            attached::undo(&point, device);
+            return Err(Error::Io(point, e));
+        }
+    };
+    drop(lock);
     let watcher = options.auto_unmount.then(|| Watcher::start(&attached)).transpose();
-    let served = watcher.map_err(io::Error::from).and_then(|watcher| {
+    let served = watcher.and_then(|watcher| {
         let hold = Arc::new(Hold { attached: attached.clone(), watcher });
-        let served = serve(filesystem, device, &hold, signals, || {
+        let served = serve(filesystem, device, threads, &hold, signals, || {
             print_warnings(&model);
             ready.report()
         });
@@ -106,7 +121,7 @@ fn mount(request: &Request, ready: Ready) -> Result<(), Error> {
         served
     });
     // Not served, or no longer: the connection was aborted. What is left would be a dead mount.
-    served.inspect_err(|_| attached.detach()).map_err(Error::io(&point))
+    served.inspect_err(|_| drop(attached.detach())).map_err(Error::io(&point))
 }
 
 /// What is to be undone when the mount ends.
@@ -116,9 +131,10 @@ struct Hold {
 }
 
 impl Hold {
-    fn unmount(&self) {
-        self.attached.detach();
+    fn unmount(&self) -> io::Result<()> {
+        let done = self.attached.detach();
         self.dismiss();
+        done
     }
 
     fn dismiss(&self) {
@@ -132,32 +148,37 @@ impl Hold {
 fn serve(
     filesystem: Gguf,
     device: OwnedFd,
+    threads: usize,
     hold: &Arc<Hold>,
     signals: Signals,
     ready: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
-    let session = start(filesystem, device)?;
+    let session = start(filesystem, device, threads)?;
     hold.attached.raise_read_ahead();
     let held = hold.clone();
     signals.then(move || {
-        held.unmount();
+        let done = held.unmount();
         // Without readers the session ends at once, and the process with it.
         thread::sleep(GRACE);
-        std::process::exit(0);
+        std::process::exit(done.is_err().into());
     })?;
     if ready().is_err() {
-        hold.unmount();
-        return Ok(());
+        return hold.unmount();
     }
     // Ends when the last mount and the last open file have gone, whoever unmounted.
     session.join()
 }
 
-/// Answers the kernel's first request and starts the threads that answer the others.
-fn start(filesystem: Gguf, device: OwnedFd) -> io::Result<BackgroundSession> {
+/// As many threads as this machine can use.
+fn threads() -> usize {
     let cores = thread::available_parallelism().map_or(1, usize::from);
+    cores.clamp(*THREADS.start(), *THREADS.end())
+}
+
+/// Answers the kernel's first request and starts the threads that answer the others.
+fn start(filesystem: Gguf, device: OwnedFd, threads: usize) -> io::Result<BackgroundSession> {
     let mut config = fuser::Config::default();
-    config.n_threads = Some(cores.clamp(*THREADS.start(), *THREADS.end()));
+    config.n_threads = Some(threads);
     config.clone_fd = device::open().is_ok();
     // Who may look inside is the kernel's to decide, by allow_other and the modes.
     Session::from_fd(filesystem, device, SessionACL::All, config)?.spawn()

@@ -220,3 +220,15 @@ fn a_refused_model_gives_its_error_and_no_warnings() {
     one_line(&place.run(["ls", "model.gguf"]));
     assert!(place.run(["ls", "--lenient", "model.gguf"]).status.success());
 }
+
+#[test]
+fn a_usage_error_shows_what_was_typed_without_control_characters() {
+    let place = base();
+    for (list, shown) in [("fro\nb", "'fro\\nb'"), ("uid=4294967295", "needs a number below")] {
+        let refused = place.run(["-o", list, "model.gguf", "mnt"]);
+        assert_eq!(refused.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.lines().next().unwrap().contains(shown), "{said}");
+        assert!(!said.contains("fro\nb"), "{said}");
+    }
+}

@@ -50,7 +50,10 @@ fn a_daemon_keeps_only_what_it_needs() {
     let [pid] = place.daemons()[..] else { panic!("one daemon") };
     let model = place.model.to_str().unwrap();
     let others = || -> Vec<String> {
-        open_files(pid).into_iter().filter(|f| f != "/dev/fuse" && f != model).collect()
+        open_files(pid)
+            .into_iter()
+            .filter(|f| f != "/dev/fuse" && f != model && !f.ends_with("/mountinfo"))
+            .collect()
     };
     // It says that it is ready through a pipe, which it closes only then.
     assert!(wait_until(|| others().is_empty()), "{:?}", others());
@@ -178,6 +181,50 @@ fn what_is_mounted_on_top_survives_our_end() {
     assert_eq!(daemon.wait().code(), Some(0));
     assert_eq!(fs::read(place.path("theirs")).unwrap(), b"x");
     assert!(daemon.kill_and_read().contains("left in place"));
+}
+
+#[test]
+fn what_is_mounted_inside_goes_with_us() {
+    if !root_or_left_out("a tmpfs inside the mount") {
+        return;
+    }
+    let place = base();
+    let mut daemon = place.foreground(&[]);
+    let mut tmpfs = Command::new("mount");
+    stdout(tmpfs.args(["-t", "tmpfs", "tmpfs"]).arg(place.path("metadata")));
+    signal(daemon.pid(), "TERM");
+    assert_eq!(daemon.wait().code(), Some(0));
+    assert!(place.is_clean());
+}
+
+#[test]
+fn of_two_starts_at_once_one_mounts() {
+    for _ in 0..10 {
+        let place = base();
+        let start = || {
+            let mut program = Command::new(PROGRAM);
+            program.arg(&place.model).arg(&place.point).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let both = [start(), start()].map(|child| child.wait_with_output().unwrap());
+        let failed: Vec<_> = both.iter().filter(|o| !o.status.success()).collect();
+        assert_eq!((failed.len(), place.mounts()), (1, 1));
+        assert!(one_line(failed[0]).contains("already mounted"));
+    }
+}
+
+#[test]
+fn with_too_little_memory_nothing_is_mounted_or_fewer_threads_serve() {
+    for (limit, fits) in [("-d 16000", false), ("-d 90000", true), ("-v 250000", true)] {
+        let place = base();
+        let script = format!("ulimit {limit}; exec \"$0\" model.gguf mnt");
+        let mut shell = Command::new("sh");
+        let done = output(shell.args(["-c", &script, PROGRAM]).current_dir(&place.dir));
+        assert_eq!(done.status.success(), fits, "{limit} {done:?}");
+        assert_eq!(place.is_mounted(), fits, "{limit}");
+        if fits {
+            assert_eq!(place.read("metadata/llama.block_count"), b"2\n", "{limit}");
+        }
+    }
 }
 
 #[test]
@@ -462,7 +509,7 @@ fn without_the_device_the_error_says_what_to_do() {
     let said = as_ordinary_user(
         &place,
         r#"
-        mount -t tmpfs tmpfs /dev
+        mount -t tmpfs tmpfs /dev; mknod -m 666 /dev/null c 1 3
         "$gguf_fs" *.gguf mnt 2>&1; echo "$?"
         "#,
     );

@@ -1,7 +1,7 @@
 //! A mount that is ours, and taking exactly that one away again.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use nix::mount::MntFlags;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::statfs::statfs;
 
-use super::{fusermount, mountinfo};
+use super::fusermount;
+use super::mountinfo::{self, Entry, Table};
 use crate::message::shown;
 
 /// How much the kernel reads ahead for a sequential reader, KiB. The filesystem can only lower what
@@ -25,18 +26,48 @@ const READ_AHEAD_KIB: &str = "256";
 pub(super) struct Attached {
     id: u32,
     device: String,
-    connection: Arc<OwnedFd>,
+    /// None in a process that does not serve it.
+    connection: Option<Arc<OwnedFd>>,
+    table: Arc<Table>,
 }
 
 impl Attached {
-    /// Learns which mount is ours, right after mounting on `point`. Asks nothing of the mount itself:
-    /// nobody serves it yet.
-    pub fn find(point: &Path, connection: &OwnedFd) -> io::Result<Attached> {
-        let mounts = mountinfo::read()?;
-        let ours = mountinfo::top(&mounts, point).filter(|m| m.is_fuse());
+    /// Learns which mount is ours, right after mounting on `point`: the one of the device that the
+    /// kernel names for the connection or, before Linux 6.15 or so, the FUSE mount there whose device
+    /// was not `before`. Asks nothing of the mount itself: nobody serves it yet.
+    ///
+    /// # Errors
+    /// It cannot be told; then what was mounted is still there.
+    pub fn find(
+        point: &Path,
+        connection: &OwnedFd,
+        table: Table,
+        before: &[Entry],
+    ) -> io::Result<Attached> {
+        let mounts = table.read()?;
+        let named = device_of(connection);
+        let is_ours = |m: &&Entry| match &named {
+            Some(device) => m.device == *device,
+            None => m.point == point && before.iter().all(|b| b.device != m.device),
+        };
+        let mut ours = mounts.iter().filter(|m| m.is_fuse()).filter(is_ours);
+        let first = ours.next();
+        // Mounts elsewhere of the same device are copies that propagation made.
+        let ours = first.filter(|m| m.point == point).or_else(|| ours.find(|m| m.point == point));
+        let ours = ours.or(first);
         let ours = ours.ok_or_else(|| io::Error::other("mounted, but not listed as mounted"))?;
-        let connection = Arc::new(connection.try_clone()?);
-        Ok(Attached { id: ours.id, device: ours.device.clone(), connection })
+        Ok(Attached {
+            id: ours.id,
+            device: ours.device.clone(),
+            connection: Some(Arc::new(connection.try_clone()?)),
+            table: Arc::new(table),
+        })
+    }
+
+    /// The same mount, for a forked process that keeps no descriptor of this one.
+    pub fn seen_from_outside(&self) -> io::Result<Attached> {
+        let table = Arc::new(Table::open()?);
+        Ok(Attached { id: self.id, device: self.device.clone(), connection: None, table })
     }
 
     /// Raises the kernel's read-ahead for this mount if this user may. Only once the first request is
@@ -49,37 +80,61 @@ impl Attached {
     }
 
     /// Detaches the mount: the path is free at once, and who still holds a file keeps it until the
-    /// session ends. Does nothing if it has gone, and nothing if something is mounted on top of it
-    /// or inside it, since that would go as well.
-    pub fn detach(&self) {
-        let Some(point) = self.point() else { return };
-        let flags = MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW;
-        let done = match nix::mount::umount2(&point, flags) {
-            Err(Errno::EPERM) => fusermount::unmount(&point),
-            other => other.map_err(io::Error::from),
-        };
-        if let Err(e) = done {
-            warn!("{}: cannot unmount: {e}", shown(&point));
-        }
+    /// session ends. What is mounted somewhere inside goes with it, as with `umount -l`. Does nothing
+    /// if it has gone, and nothing if something is mounted right on top of it, which would go as well.
+    ///
+    /// # Errors
+    /// It is still there, or may be; a warning has said why.
+    pub fn detach(&self) -> io::Result<()> {
+        let point = self.point().inspect_err(|e| warn!("{}: {e}", mountinfo::TABLE))?;
+        point.map_or(Ok(()), |point| unmount(&point))
     }
 
     /// Where it is mounted now, if it can be detached there.
-    fn point(&self) -> Option<PathBuf> {
-        let mounts = mountinfo::read().ok()?;
-        let ours = mounts.iter().find(|m| m.id == self.id && m.device == self.device)?;
-        if mountinfo::has_children(&mounts, ours) {
+    fn point(&self) -> io::Result<Option<PathBuf>> {
+        let mounts = self.table.read()?;
+        let ours = mounts.iter().find(|m| m.id == self.id && m.device == self.device);
+        let Some(ours) = ours else { return Ok(None) };
+        if mountinfo::is_covered(&mounts, ours) {
             warn!("{}: left in place, something else is mounted on it", shown(&ours.point));
-            return None;
+            return Ok(None);
         }
         // Asked after the table was read: with the connection alive, the numbers in it were ours.
-        (!self.has_ended() || is_dead(&ours.point)).then(|| ours.point.clone())
+        Ok((!self.has_ended() || is_dead(&ours.point)).then(|| ours.point.clone()))
     }
 
-    /// Whether the kernel has ended the connection, or this process has closed it.
+    /// Whether the kernel has ended the connection, or this process has none to it.
     fn has_ended(&self) -> bool {
-        let mut connection = [PollFd::new(self.connection.as_fd(), PollFlags::empty())];
+        let Some(connection) = &self.connection else { return true };
+        let mut connection = [PollFd::new(connection.as_fd(), PollFlags::empty())];
         poll(&mut connection, PollTimeout::ZERO) != Ok(0)
     }
+}
+
+/// Detaches what has just been mounted on `point` through `connection` and was not found.
+pub(super) fn undo(point: &Path, connection: OwnedFd) {
+    // Without it the mount is dead, and so can be told from one that covers it.
+    drop(connection);
+    if is_dead(point) {
+        let _ = unmount(point);
+    }
+}
+
+fn unmount(point: &Path) -> io::Result<()> {
+    let flags = MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW;
+    let done = match nix::mount::umount2(point, flags) {
+        Err(Errno::EPERM) => fusermount::unmount(point),
+        other => other.map_err(io::Error::from),
+    };
+    done.inspect_err(|e| warn!("{}: cannot unmount: {e}", shown(point)))
+}
+
+/// The device of a connection's mount, `0:minor`, where the kernel tells.
+fn device_of(connection: &OwnedFd) -> Option<String> {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", connection.as_raw_fd()));
+    let info = info.ok()?;
+    let minor = info.lines().find_map(|line| line.strip_prefix("fuse_connection:"))?;
+    Some(format!("0:{}", minor.trim()))
 }
 
 /// Whether what is mounted at `point` has nobody who serves it.

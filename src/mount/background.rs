@@ -16,6 +16,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, chdir, dup3_raw, fork, pipe2};
 
 use super::error::Error;
+use crate::message::plain;
 
 /// Which side of the fork this is.
 pub(super) enum Side {
@@ -30,7 +31,7 @@ pub(super) struct Child {
 }
 
 /// Where to report that the mount is ready; nowhere in the foreground.
-pub(super) struct Ready(Option<File>);
+pub(super) struct Ready(Option<(File, File)>);
 
 /// Forks. Must be called while this process has one thread.
 pub(super) fn start() -> io::Result<Side> {
@@ -42,7 +43,9 @@ pub(super) fn start() -> io::Result<Side> {
             drop(ours);
             nix::unistd::setsid()?;
             // A daemon that kept what it inherited would hold other programs' locks and pipes.
-            Ok(Side::Child(Ready(Some(close_all_but(theirs)?.into()))))
+            let pipe = close_all_but(theirs)?.into();
+            // Opened while there is nothing to undo: who reads our output waits for us to close it.
+            Ok(Side::Child(Ready(Some((pipe, null()?)))))
         }
     }
 }
@@ -51,7 +54,8 @@ impl Child {
     /// Waits until the mount is ready, and checks from this side that it answers. Otherwise the
     /// child has said why, and its exit status is passed on.
     pub fn wait(mut self, mountpoint: &Path) -> Result<ExitCode, Error> {
-        let path = std::path::absolute(mountpoint).map_err(Error::io(mountpoint))?;
+        // In a deleted directory there is none; the child says so.
+        let path = std::path::absolute(mountpoint).unwrap_or_else(|_| mountpoint.to_owned());
         match self.pipe.read_exact(&mut [0]) {
             Ok(()) => match statfs(&path) {
                 Ok(shown) if shown.filesystem_type() == FUSE_SUPER_MAGIC => Ok(ExitCode::SUCCESS),
@@ -83,22 +87,26 @@ impl Ready {
     /// # Errors
     /// The parent has gone (Ctrl-C): nobody wants this mount any more.
     pub fn report(self) -> io::Result<()> {
-        let Some(mut pipe) = self.0 else { return Ok(()) };
+        let Some((mut pipe, null)) = self.0 else { return Ok(()) };
         // Before the report: who reads this program's output to its end waits for us to close it.
-        silence();
+        silence(&null);
         pipe.write_all(b".")
     }
 }
 
-/// Points the standard streams at /dev/null and leaves the working directory.
-pub(super) fn silence() {
+/// What takes the standard streams' place.
+pub(super) fn null() -> io::Result<File> {
+    let opened = File::options().read(true).write(true).open("/dev/null");
+    opened.map_err(|e| io::Error::other(format!("/dev/null: {}", plain(&e))))
+}
+
+/// Points the standard streams at `null` and leaves the working directory.
+pub(super) fn silence(null: &File) {
     // Neither failure matters enough to end a mount that works.
     let _ = chdir("/");
-    if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
-        let _ = nix::unistd::dup2_stdin(&null);
-        let _ = nix::unistd::dup2_stdout(&null);
-        let _ = nix::unistd::dup2_stderr(&null);
-    }
+    let _ = nix::unistd::dup2_stdin(null);
+    let _ = nix::unistd::dup2_stdout(null);
+    let _ = nix::unistd::dup2_stderr(null);
 }
 
 /// Closes every descriptor but the standard ones and `keep`, which gets the first free number.

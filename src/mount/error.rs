@@ -43,6 +43,8 @@ pub enum Error {
     Silent(PathBuf, Errno),
     /// The process in the background was killed before the mount was ready.
     Killed(PathBuf, String),
+    /// Not even one thread's buffers fit into the memory that this process may have.
+    NoMemory(PathBuf),
     /// Any other failure of the system, on a path.
     Io(PathBuf, io::Error),
 }
@@ -82,11 +84,13 @@ impl fmt::Display for Error {
             ),
             Error::AlreadyMounted { point, fs_type, source } => write!(
                 f,
-                "{}: already mounted ({fs_type} of {}); to unmount it first, run: {}",
+                "{}: already mounted ({} of {}); to unmount it first, run: {}",
                 shown(point),
+                shown(Path::new(fs_type)),
                 shown(source),
                 unmount_command(point)
             ),
+            Error::NoDevice(e) if !is_missing(e) => write!(f, "{DEVICE}: {}", plain(e)),
             Error::NoDevice(e) => write!(
                 f,
                 "{DEVICE}: {}; load the kernel module (modprobe fuse), or {CONTAINER}; {WITHOUT}",
@@ -120,6 +124,9 @@ impl fmt::Display for Error {
             Error::Killed(path, by) => {
                 write!(f, "{}: killed by {by} before the mount was ready", shown(path))
             }
+            Error::NoMemory(path) => {
+                write!(f, "{}: too little memory allowed (see ulimit -d, ulimit -v)", shown(path))
+            }
             Error::Io(path, e) => write!(f, "{}: {}", shown(path), plain(e)),
         }
     }
@@ -131,6 +138,12 @@ impl From<OpenError> for Error {
     fn from(e: OpenError) -> Error {
         Error::Model(e)
     }
+}
+
+/// Whether the kernel has no FUSE to offer, rather than this process no descriptor left for it.
+fn is_missing(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(Errno::from_raw);
+    matches!(code, Some(Errno::ENOENT | Errno::ENODEV | Errno::ENXIO | Errno::EPERM))
 }
 
 /// What this user runs to unmount `path`, ready to paste into a shell.

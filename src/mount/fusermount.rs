@@ -18,6 +18,7 @@ use nix::sys::socket::{
 };
 
 use super::error::Error;
+use crate::message::shown;
 
 /// Names of the helper, the present one first.
 const NAMES: [&str; 2] = ["fusermount3", "fusermount"];
@@ -63,11 +64,14 @@ pub(super) fn unmount(point: &Path) -> io::Result<()> {
         .arg(point)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
+        .stderr(Stdio::piped())
         .output()?;
     if output.status.success() {
         return Ok(());
     }
-    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    let words = String::from_utf8_lossy(&output.stderr);
+    let last = words.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("fusermount3 failed");
+    Err(io::Error::other(shown(Path::new(last))))
 }
 
 /// `$FUSERMOUNT_PATH`, or the first of its names that can be run.

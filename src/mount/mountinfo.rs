@@ -1,7 +1,8 @@
 //! What is mounted where, as /proc/self/mountinfo tells it (proc(5)).
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -28,9 +29,31 @@ impl Entry {
     }
 }
 
+/// Where the kernel lists them.
+pub(super) const TABLE: &str = "/proc/self/mountinfo";
+
+/// The list, held open: it can be read again when no descriptor is left and when /proc has gone.
+#[derive(Debug)]
+pub(super) struct Table(File);
+
+impl Table {
+    pub fn open() -> io::Result<Table> {
+        File::open(TABLE).map(Table)
+    }
+
+    /// All mounts, as they are now.
+    pub fn read(&self) -> io::Result<Vec<Entry>> {
+        let mut file = &self.0;
+        file.rewind()?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        Ok(parse(&text))
+    }
+}
+
 /// All mounts.
 pub(super) fn read() -> io::Result<Vec<Entry>> {
-    std::fs::read("/proc/self/mountinfo").map(|text| parse(&text))
+    Table::open()?.read()
 }
 
 /// The mount that is seen at `point`, if `point` is a mountpoint.
@@ -38,12 +61,8 @@ pub(super) fn top<'a>(mounts: &'a [Entry], point: &Path) -> Option<&'a Entry> {
     mounts.iter().filter(|m| m.point == point).find(|m| !is_covered(mounts, m))
 }
 
-/// Whether something is mounted right on top of `mount`, or somewhere inside it.
-pub(super) fn has_children(mounts: &[Entry], mount: &Entry) -> bool {
-    mounts.iter().any(|m| m.parent == mount.id && m.id != mount.id)
-}
-
-fn is_covered(mounts: &[Entry], mount: &Entry) -> bool {
+/// Whether something is mounted right on top of `mount`, not only somewhere inside it.
+pub(super) fn is_covered(mounts: &[Entry], mount: &Entry) -> bool {
     mounts.iter().any(|m| m.parent == mount.id && m.id != mount.id && m.point == mount.point)
 }
 
@@ -122,6 +141,6 @@ mod tests {
         let mounts = parse(TEXT);
         assert_eq!(top(&mounts, Path::new("/mnt/a b")).map(|m| m.id), Some(31));
         assert_eq!(top(&mounts, Path::new("/mnt")), None);
-        assert!(has_children(&mounts, &mounts[1]) && !has_children(&mounts, &mounts[2]));
+        assert!(is_covered(&mounts, &mounts[1]) && !is_covered(&mounts, &mounts[2]));
     }
 }

@@ -2,6 +2,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use crate::message::shown;
 
 /// What the options given so far ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,7 +89,7 @@ impl Options {
     }
 
     fn add_one(&mut self, option: &[u8]) -> Result<(), String> {
-        let shown = String::from_utf8_lossy(option);
+        let shown = shown(Path::new(OsStr::from_bytes(option)));
         let (name, value) = match option.iter().position(|&b| b == b'=') {
             Some(at) => (&option[..at], Some(&option[at + 1..])),
             None => (option, None),
@@ -102,8 +105,8 @@ impl Options {
             (b"atime", None) => self.noatime = false,
             (b"uid", Some(value)) => self.uid = Some(id(&shown, value)?),
             (b"gid", Some(value)) => self.gid = Some(id(&shown, value)?),
-            (b"fsname", Some(value)) => self.fsname = Some(OsString::from_vec(value.into())),
-            (b"subtype", Some(value)) => self.subtype = Some(OsString::from_vec(value.into())),
+            (b"fsname", Some(value)) => self.fsname = Some(name_of("fsname", value)?),
+            (b"subtype", Some(value)) => self.subtype = Some(name_of("subtype", value)?),
             (name, None) if IGNORED.iter().any(|i| i.as_bytes() == name) => {}
             (name, Some(_)) if IGNORED_VALUES.iter().any(|i| i.as_bytes() == name) => {}
             _ if name.starts_with(b"x-") || name.starts_with(b"X-") => {}
@@ -113,11 +116,26 @@ impl Options {
     }
 }
 
+/// Longest name, bytes: all that mount(2) is given fits into a page.
+const MAX_NAME: usize = 2048;
+
+fn name_of(option: &str, value: &[u8]) -> Result<OsString, String> {
+    if value.is_empty() && option == "fsname" {
+        return Err("mount option 'fsname=' must not be empty".into());
+    }
+    if value.len() > MAX_NAME {
+        return Err(format!("mount option '{option}' is longer than {MAX_NAME} bytes"));
+    }
+    Ok(OsString::from_vec(value.into()))
+}
+
+/// The last number means "none" to the kernel (chown(2)).
 fn id(shown: &str, value: &[u8]) -> Result<u32, String> {
     std::str::from_utf8(value)
         .ok()
         .and_then(|v| v.parse().ok())
-        .ok_or_else(|| format!("mount option '{shown}' needs a number"))
+        .filter(|id| *id != u32::MAX)
+        .ok_or_else(|| format!("mount option '{shown}' needs a number below {}", u32::MAX))
 }
 
 /// Splits at commas, undoing the backslashes.
@@ -177,6 +195,9 @@ mod tests {
             ("ro=1", "ro=1"),
             ("uid=joe", "uid=joe"),
             ("uid", "uid"),
+            ("fro\nb", "fro\\nb"),
+            ("gid=4294967295", "gid=4294967295"),
+            ("fsname=", "fsname="),
         ] {
             assert!(options(list).unwrap_err().contains(&format!("'{named}'")), "{list}");
         }

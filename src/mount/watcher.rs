@@ -4,7 +4,7 @@
 //! good-bye with a byte; one that dies says nothing.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 
 use nix::fcntl::OFlag;
@@ -19,11 +19,12 @@ pub(super) struct Watcher(File);
 
 impl Watcher {
     /// Starts the watching process. Must be called while this process has one thread.
-    pub fn start(attached: &Attached) -> nix::Result<Watcher> {
+    pub fn start(attached: &Attached) -> io::Result<Watcher> {
+        let null = background::null()?;
         let (ours, theirs) = pipe2(OFlag::O_CLOEXEC)?;
         // SAFETY: this process has one thread, so the child's copy of it is whole.
         if let ForkResult::Child = unsafe { fork() }? {
-            watch(ours, attached);
+            watch(ours, &null, attached);
         }
         Ok(Watcher(theirs.into()))
     }
@@ -35,13 +36,14 @@ impl Watcher {
     }
 }
 
-fn watch(pipe: OwnedFd, attached: &Attached) -> ! {
+fn watch(pipe: OwnedFd, null: &File, attached: &Attached) -> ! {
     let _ = nix::unistd::setsid();
+    background::silence(null);
     // The daemon's connection must not stay open in here: the mount would outlive the daemon.
     let Ok(pipe) = background::close_all_but(pipe) else { std::process::exit(1) };
-    background::silence();
+    let Ok(attached) = attached.seen_from_outside() else { std::process::exit(1) };
     if let Ok(0) = File::from(pipe).read(&mut [0]) {
-        attached.detach();
+        let _ = attached.detach();
     }
     std::process::exit(0)
 }
