@@ -91,15 +91,17 @@ pub fn file_name<'a>(name: &'a [u8], ordinal: u32, ending: &str) -> Cow<'a, [u8]
 /// The last place up to `limit` where an escaped name may be cut.
 fn cut(escaped: &[u8], limit: usize) -> usize {
     let splits = |at: usize| {
-        (1..4).any(|back| at.checked_sub(back).is_some_and(|start| unit(escaped, start) > back))
+        (1..6).any(|back| at.checked_sub(back).is_some_and(|start| unit(escaped, start) > back))
     };
     (0..=limit).rev().find(|&at| !splits(at)).unwrap_or(0)
 }
 
-/// Length of the escape or character that starts at `start`; 1 for a byte that starts neither.
+/// Length of the escape or character that starts at `start`; 1 for a byte that starts neither. Only a
+/// character, U+0080 to U+009F, is escaped with a first byte of C2.
 fn unit(escaped: &[u8], start: usize) -> usize {
     let rest = escaped.get(start..).unwrap_or_default();
     match rest {
+        [b'%', b'C', b'2', ..] => 6,
         [b'%', ..] => 3,
         [0..0x80, ..] => 1,
         _ => {

@@ -83,6 +83,11 @@ fn a_long_name_is_cut_between_characters_and_escapes() {
             check(&name, before + (237 - before) / len * len);
         }
     }
+    // A character that is escaped, in two escapes.
+    for before in 230..=237 {
+        let name = [x(before), "\u{85}".repeat(30).into()].concat();
+        check(&name, before + (237 - before) / 6 * 6);
+    }
     // No character, so nothing to keep together.
     check(&[x(236), vec![0xe6, 0xa8, b'y'], x(30)].concat(), 237);
     check(&[x(236), vec![0x80; 30]].concat(), 237);

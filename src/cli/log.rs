@@ -21,9 +21,12 @@ pub(super) fn start(verbose: u8, file: Option<&Path>) -> Result<(), Error> {
         _ => (LevelFilter::Trace, LevelFilter::Trace),
     };
     let file = file.map(checked).transpose()?;
-    env_logger::Builder::new()
-        .filter_module("gguf_fs", ours)
-        .filter_module("fuser", fusers)
+    let mut logger = env_logger::Builder::new();
+    // A bare level in RUST_LOG would not outrank what is set for a module.
+    if verbose > 0 || std::env::var_os("RUST_LOG").is_none() {
+        logger.filter_module("gguf_fs", ours).filter_module("fuser", fusers);
+    }
+    logger
         .parse_default_env()
         .format(move |out, record| {
             let line = line(record);

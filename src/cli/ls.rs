@@ -39,7 +39,7 @@ pub(super) struct Ls {
     /// The model file, or one shard of a split model
     #[arg(value_hint = ValueHint::FilePath)]
     model: PathBuf,
-    /// A folder or file of the tree; all of it when not given
+    /// A folder or file of the tree; its top when not given
     #[arg(default_value = "", hide_default_value = true, value_hint = ValueHint::Other)]
     path: OsString,
     #[command(flatten)]

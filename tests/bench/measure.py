@@ -15,12 +15,6 @@ BUFFER = mmap.mmap(-1, MIB)
 BUFFER.write(bytes(MIB))
 
 
-def elapsed(call, *arguments):
-    start = time.perf_counter()
-    call(*arguments)
-    return time.perf_counter() - start
-
-
 def read(path, start=0, length=1 << 62):
     """Reads a file, or a part of it, in steps of 1 MiB into one buffer; bytes a second."""
     begin, at, end = time.perf_counter(), start, start + length

@@ -3,10 +3,11 @@
 import os
 import struct
 
+import crafted
 import gguf
 import gguffs
 import numpy as np
-from crafted import ARRAY, F32, I32, STRING, U32, File
+from crafted import STRING, U32, File
 from ggml import TYPES
 from gguf.quants import dequantize
 
@@ -70,15 +71,6 @@ def random_blocks(kind, elements, seed):
     return blocks
 
 
-def write(file, model):
-    """The header, and holes for the tensors' bytes; returns where those start."""
-    header = model.header()
-    last = model.offsets()[-1] + len(model.tensors[-1][3])
-    file.write(header)
-    file.truncate(len(header) + last)
-    return len(header)
-
-
 def named(name):
     return File().key("general.architecture", STRING, "llama").key("general.name", STRING, name)
 
@@ -89,25 +81,13 @@ def all_types(file):
     model = named("All types")
     for kind in TYPES:
         model.tensor(kind.name, kind.id, [COLUMNS, ROWS], range(kind.bytes(ELEMENTS)))
-    start = write(file, model)
+    start = model.write(file)
     for kind, offset in zip(TYPES, model.offsets()):
         file.seek(start + offset)
         file.write(random_blocks(kind, ELEMENTS, kind.id))
 
 
-@once
-def huge(file):
-    """64 GiB of holes: 1,200 Q4_K tensors and a vocabulary of 262,144 tokens."""
-    model, count = named("Huge"), 262_144
-    model.key("tokenizer.ggml.tokens", (ARRAY, STRING), [f"token {i * 7919}" for i in range(count)])
-    model.key("tokenizer.ggml.scores", (ARRAY, F32), [-float(i) for i in range(count)])
-    model.key("tokenizer.ggml.token_type", (ARRAY, I32), [1] * count)
-    [kind] = [kind for kind in TYPES if kind.name == "Q4_K"]
-    rows = (64 << 30) // 1200 // kind.bytes(COLUMNS)
-    for i in range(1200):
-        name = f"blk.{i // 12}.part_{i % 12}.weight"
-        model.tensor(name, kind.id, [COLUMNS, rows], range(rows * kind.bytes(COLUMNS)))
-    write(file, model)
+huge = once(crafted.holes)
 
 
 @once

@@ -17,11 +17,14 @@ import gguffs
 import models
 import numpy as np
 from ggml import TYPES
-from measure import Mount, drop_caches, elapsed, first, interleaved, read, spawn, warm
+from gguffs import elapsed
+from measure import Mount, drop_caches, first, interleaved, read, spawn, warm
+from safetensors import safe_open
 
 MB = 1e6
 ms = 1e3
 F32_RAW = "tensors/F32/raw"
+HUGE_F32 = "tensors/blk.0.part_0.weight/f32"
 GEMMA_RAW, GEMMA_F32 = (f"tensors/{models.GEMMA_TENSOR}/{view}" for view in ("raw", "f32"))
 
 
@@ -190,6 +193,27 @@ def numpy(table, work):
             ratio_row(table, kind.name, {"f32": ours[kind], "gguf": theirs}, least=1)
 
 
+def safetensors(table, work):
+    """the f32 safetensors file read for the first time against f32; one tensor of 64 GiB taken"""
+    n, model, part = 9, models.huge(), 256 << 20
+    places = {"safetensors": "safetensors/f32.safetensors", "f32": HUGE_F32}
+    table.section("safetensors", f"MB/s, n = {n}", "safetensors", "f32", "ratio")
+    beginning = lambda path: read(path, length=part)
+    ratio_row(table, "Q4_K, 256 MiB", first(n, model, work, beginning, **places), least=0.85)
+    if gemma():
+        warm(models.GEMMA)
+        speeds = first(n, models.GEMMA, work, **places | {"f32": GEMMA_F32})
+        ratio_row(table, "Gemma, whole", speeds, least=0.85)
+
+    def take(path):
+        with safe_open(path, "np") as file:
+            file.get_tensor("output_norm.weight")
+
+    took = first(n, model, work, lambda path: elapsed(take, path) * ms, one=places["safetensors"])
+    table.section("safetensors", f"safe_open and one small tensor, ms, n = {n}", "ms")
+    table.row("64 GiB, 1,201 tensors", took["one"], most=50)
+
+
 def start(table, work):
     """from the start of the program to the end of the first cat"""
     n, huge = 9, models.huge()
@@ -213,11 +237,11 @@ def start(table, work):
         calls = {"small": lambda: answer(models.GEMMA), "huge": lambda: answer(huge)}
         took = interleaved(n, **calls)
         table.row("Gemma", took["small"], most=15)
-        table.row("64 GiB, 1,200 tensors", took["huge"])
+        table.row("64 GiB, 1,201 tensors", took["huge"])
         table.row("64 GiB against Gemma, ratio", took["huge"] / took["small"], most=2)
         table.row("gguf.GGUFReader, Gemma", reader(models.GEMMA))
     else:
-        table.row("64 GiB, 1,200 tensors", interleaved(n, huge=lambda: answer(huge))["huge"])
+        table.row("64 GiB, 1,201 tensors", interleaved(n, huge=lambda: answer(huge))["huge"])
 
 
 def listing(table, work):
@@ -315,6 +339,7 @@ SECTIONS = {
     "second-read": second_read,
     "cold-raw": cold_raw,
     "numpy": numpy,
+    "safetensors": safetensors,
     "start": start,
     "listing": listing,
     "random": random_reads,

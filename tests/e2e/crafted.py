@@ -84,10 +84,47 @@ class File:
         head = b"".join(out)
         return head + bytes(-len(head) % self.alignment)
 
+    def write(self, file):
+        """The header, and holes for the tensors' bytes, of which only the lengths count; where those
+        start."""
+        header = self.header()
+        file.write(header)
+        file.truncate(len(header) + self.offsets()[-1] + len(self.tensors[-1][3]))
+        return len(header)
+
     def build(self, offsets=None, counts=None, tail=b""):
         """The whole file, its last tensor padded too, and `tail` after it."""
         body = b"".join(data + bytes(-len(data) % self.alignment) for *_, data in self.tensors)
         return self.header(offsets, counts) + body + tail
+
+
+def read_by(reader):
+    """The file that gguf-py has read, to be changed."""
+    file = File(alignment=reader.alignment)
+    for name, field in reader.fields.items():
+        if not name.startswith("GGUF.") and name != "general.alignment":
+            kinds, parts = tuple(map(int, field.types)), (field.parts[at] for at in field.data)
+            values = [bytes(part) if kinds[-1] == STRING else part[0].item() for part in parts]
+            listed = kinds[0] == ARRAY
+            file.key(name, kinds if listed else kinds[0], values if listed else values[0])
+    for t in reader.tensors:
+        file.tensor(t.name, int(t.tensor_type), [int(n) for n in t.shape], t.data.tobytes())
+    return file
+
+
+def holes(file):
+    """64 GiB of holes: 1,200 Q4_K tensors, a small one after them, 262,144 tokens."""
+    model, count = File().key("general.architecture", STRING, "llama"), 262_144
+    model.key("general.name", STRING, "Huge")
+    model.key("tokenizer.ggml.tokens", (ARRAY, STRING), [f"token {i * 7919}" for i in range(count)])
+    model.key("tokenizer.ggml.scores", (ARRAY, F32), [-float(i) for i in range(count)])
+    model.key("tokenizer.ggml.token_type", (ARRAY, I32), [1] * count)
+    columns, row_bytes = 4096, 4096 // 256 * 144
+    rows = (64 << 30) // 1200 // row_bytes
+    for i in range(1200):
+        name = f"blk.{i // 12}.part_{i % 12}.weight"
+        model.tensor(name, 12, [columns, rows], range(rows * row_bytes))
+    model.tensor("output_norm.weight", 0, [columns], range(4 * columns)).write(file)
 
 
 def base():

@@ -51,6 +51,22 @@ def wait_until(condition, seconds=5):
     return value
 
 
+def elapsed(call, *arguments):
+    start = time.perf_counter()
+    call(*arguments)
+    return time.perf_counter() - start
+
+
+def best(limit, measure):
+    """The least of what it measures, up to ten times, until it is below the limit: a machine that
+    does something else meanwhile does not make the program slow."""
+    least = measure()
+    for _ in range(9):
+        if least >= limit:
+            least = min(least, measure())
+    return least
+
+
 def mounted(path):
     """(type, source) of the topmost mount at this path (a resolved one), or None."""
     found = None

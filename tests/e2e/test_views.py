@@ -5,14 +5,17 @@ import json
 import os
 import struct
 
+import crafted
 import gguffs
 import numpy as np
 import pytest
 import yaml
 from crafted import ARRAY, F32, F64, STRING, U64, File
-from gguffs import Mount
+from gguf import GGUFValueType
+from gguffs import Mount, best, elapsed
 from safetensors import safe_open
 from safetensors.numpy import load_file
+from test_values import float_values, reader_of
 
 PRECISIONS = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 
@@ -53,6 +56,13 @@ def test_numpy_loads_every_tensor_of_the_sample(sample):
 
 def test_numpy_maps_every_tensor_of_the_real_model(gemma):
     check_npy(gemma)
+
+
+def test_numpy_loads_every_tensor_of_the_real_model_in_its_shape(gemma):
+    for tensor in reader_of(gguffs.GEMMA).tensors:
+        array = np.load(gemma / "npy" / f"{tensor.name}.npy")
+        assert array.dtype == "<f4" and array.flags.c_contiguous, tensor.name
+        assert array.shape == tuple(reversed(tensor.shape)), tensor.name
 
 
 def header(path):
@@ -100,13 +110,45 @@ def test_safetensors_bf16_is_rounded_to_nearest_even(sample):
         assert data[first:last].tobytes() == want.tobytes(), name
 
 
-def test_safe_open_finds_every_tensor_of_the_real_model(gemma):
-    path = gemma / "safetensors/f32.safetensors"
-    with safe_open(path, "np") as file:
-        described = tensors(gemma)
-        assert sorted(file.keys()) == sorted(described)
-        for name, info in described.items():
-            assert same(file.get_tensor(name), values(gemma, name, info)), name
+def load_bf16(path):
+    """What load_file is for the types that numpy has: of bfloat16, the 16-bit numbers."""
+    entries, start = header(path)
+    del entries["__metadata__"]
+    data = np.memmap(path, "<u2", "r", offset=start)
+    return {
+        name: data[slice(*(at // 2 for at in entry["data_offsets"]))].reshape(entry["shape"])
+        for name, entry in entries.items()
+    }
+
+
+def test_every_safetensors_file_of_the_real_model_holds_what_gguf_py_decodes(gemma):
+    files = gemma / "safetensors"
+    f32, f16 = (load_file(files / f"{precision}.safetensors") for precision in ("f32", "f16"))
+    bf16 = load_bf16(files / "bf16.safetensors")
+    known = reader_of(gguffs.GEMMA).tensors
+    assert sorted(f32) == sorted(f16) == sorted(bf16) == sorted(tensor.name for tensor in known)
+    for tensor in known:
+        want = float_values(tensor).reshape(tensor.shape[::-1])
+        assert same(f32.pop(tensor.name), want), tensor.name
+        assert same(f16.pop(tensor.name), want.astype("<f2")), tensor.name
+        assert same(bf16.pop(tensor.name), to_bf16(want)), tensor.name
+
+
+def test_one_tensor_of_a_64_gib_model_is_there_in_50_ms(work, measured):
+    with open(work / "model.gguf", "wb") as file:
+        crafted.holes(file)
+
+    def take(path):
+        with safe_open(path, "np") as file:
+            assert not file.get_tensor("output_norm.weight").any()
+
+    def first_time():
+        with Mount(work / "model.gguf", work) as mount:
+            return elapsed(take, mount / "safetensors/f32.safetensors")
+
+    seconds = best(0.05, first_time)
+    measured(f"safe_open and a tensor of a 64 GiB model: {seconds * 1e3:.1f} ms")
+    assert seconds < 0.05
 
 
 def test_tensors_tsv_has_a_line_for_each_tensor(sample):
@@ -120,12 +162,21 @@ def test_tensors_tsv_has_a_line_for_each_tensor(sample):
             assert row[key] == info[key], row
 
 
-def finite(text):
-    raise ValueError(f"{text} is not JSON")
+def strict(data):
+    """JSON by the letter: UTF-8, no NaN or Infinity, no key twice."""
+
+    def constant(text):
+        raise ValueError(f"{text} is not JSON")
+
+    def once(pairs):
+        assert len(dict(pairs)) == len(pairs), pairs
+        return dict(pairs)
+
+    return json.loads(data.decode("utf-8", "strict"), parse_constant=constant, object_pairs_hook=once)
 
 
 def test_model_json_holds_the_infos_and_every_value(sample):
-    model = json.loads(sample.read("model.json").decode("utf-8", "strict"), parse_constant=finite)
+    model = strict(sample.read("model.json"))
     assert model["info"] == yaml.safe_load(sample.text("info"))
     assert list(model["metadata"]) == os.listdir(sample / "metadata")
     assert list(model["tensors"]) == os.listdir(sample / "tensors")
@@ -142,16 +193,39 @@ def test_model_json_holds_the_infos_and_every_value(sample):
     assert [np.float32(score) for score in values["tokenizer.ggml.scores"][1]] == scores
 
 
+def check_value(entry, field):
+    """One value of model.json against gguf-py's: the same type, the same to the bit."""
+    outer, last = field.types[0], field.types[-1]
+    name = last.name.lower().replace("float", "f").replace("uint", "u").replace("int", "i")
+    if outer == GGUFValueType.ARRAY:
+        assert (entry["type"], entry["element_type"]) == ("array", name)
+    else:
+        assert entry["type"] == name
+    value, want = entry["value"], field.contents()
+    if name in ("f32", "f64"):
+        value, want = (np.array(each, f"<{name[0]}{int(name[1:]) // 8}") for each in (value, want))
+        assert same(value, want)
+    else:
+        assert value == want and type(value) is type(want)
+
+
+def test_model_json_gives_back_every_value_of_the_real_model(gemma):
+    model = strict(gemma.read("model.json"))
+    fields = {k: f for k, f in reader_of(gguffs.GEMMA).fields.items() if not k.startswith("GGUF.")}
+    assert list(model["metadata"]) == list(fields)
+    for key, field in fields.items():
+        check_value(model["metadata"][key], field)
+
+
 def test_model_json_is_json_whatever_the_file_holds(work):
     file = File().key("nan", F32, float("nan")).key("inf", F64, float("-inf"))
     file.key("bad\xff", STRING, b"\xff\x00\x1f\"\\").key("big", U64, (1 << 64) - 1)
     file.key("list", (ARRAY, STRING), [b"\x80", "two\n"]).tensor(b"t\xff\n", 0, [1], bytes(4))
     (work / "model.gguf").write_bytes(file.build())
     with Mount(work / "model.gguf", work) as mount:
-        text = mount.read("model.json").decode("utf-8", "strict")
-        model = json.loads(text, parse_constant=finite)
-        assert "18446744073709551615" in json.dumps(model)
-        assert len(text.encode()) == os.path.getsize(mount / "model.json")
+        text = mount.read("model.json")
+        assert "18446744073709551615" in json.dumps(strict(text))
+        assert len(text) == os.path.getsize(mount / "model.json")
 
 
 def test_views_read_at_odd_places_as_in_one_piece(sample):
