@@ -12,6 +12,7 @@ mod memory;
 mod mountinfo;
 mod options;
 mod point;
+mod privileges;
 mod signals;
 mod system;
 mod watcher;
@@ -110,6 +111,7 @@ fn mount(request: &Request, ready: Ready) -> Result<(), Error> {
         }
     };
     drop(lock);
+    privileges::drop_unneeded();
     let watcher = options.auto_unmount.then(|| Watcher::start(&attached)).transpose();
     let served = watcher.and_then(|watcher| {
         let hold = Arc::new(Hold { attached: attached.clone(), watcher });

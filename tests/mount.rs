@@ -62,6 +62,13 @@ fn a_daemon_keeps_only_what_it_needs() {
     for number in 0..3 {
         assert_eq!(link(&format!("fd/{number}")), Path::new("/dev/null"));
     }
+    // CAP_DAC_OVERRIDE and CAP_SYS_ADMIN, of a root that has them all.
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    for set in ["CapInh:", "CapPrm:", "CapEff:"] {
+        let line = status.lines().find_map(|line| line.strip_prefix(set)).unwrap();
+        let has = u64::from_str_radix(line.trim(), 16).unwrap();
+        assert_eq!(has & !(1 << 1 | 1 << 21), 0, "{set} {has:x}");
+    }
 }
 
 #[test]
