@@ -94,10 +94,13 @@ impl Ready {
     }
 }
 
-/// What takes the standard streams' place.
+/// What takes the standard streams' place: /dev/null or, in a system without one, a pipe that nobody
+/// writes to.
 pub(super) fn null() -> io::Result<File> {
-    let opened = File::options().read(true).write(true).open("/dev/null");
-    opened.map_err(|e| io::Error::other(format!("/dev/null: {}", plain(&e))))
+    match File::options().read(true).write(true).open("/dev/null") {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(pipe2(OFlag::O_CLOEXEC)?.0.into()),
+        opened => opened.map_err(|e| io::Error::other(format!("/dev/null: {}", plain(&e)))),
+    }
 }
 
 /// Points the standard streams at `null` and leaves the working directory.
